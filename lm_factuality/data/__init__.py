@@ -1,0 +1,1 @@
+"""Upstream data: what there is (``registry``), and how it gets here unchanged (``fetch``)."""

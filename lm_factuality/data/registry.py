@@ -1,0 +1,57 @@
+"""The upstream files that the suite's tasks read, each pinned to a commit and a git blob id."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from lm_factuality.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file in a public git repository. ``blob`` is git's id of its content, ``rows`` how many examples it holds."""
+
+    name: str
+    repository: str
+    commit: str
+    path: str
+    blob: str
+    license: str
+    rows: int
+
+    @property
+    def filename(self) -> str:
+        return self.path.rsplit("/", 1)[-1]
+
+
+_FACTOR = ("AI21Labs/factor", "ee9de30abf28e94b163167dc41ad51fbbdb48c32")
+
+# Row counts: section 3.3 of the paper. Licences: its table 5, those of the corpora the files were made from.
+SOURCES: dict[str, Source] = {
+    source.name: source
+    for source in (
+        Source(
+            "wiki_factor", *_FACTOR, "data/wiki_factor.csv", "793f9df0b0f02c9ba54d3f82d00d1f7355ad0c2e", "MIT", 2994
+        ),
+        Source(
+            "news_factor", *_FACTOR, "data/news_factor.csv", "a57148bb7875cb77cddce0637b069576281c9a49", "ODC-By-1.0", 1036
+        ),
+        Source(
+            "expert_factor", *_FACTOR, "data/expert_factor.csv", "3bd51de8d01156730c61cdc42b955b69192e682d", "MIT", 236
+        ),
+    )
+}  # fmt: skip
+
+
+def find_source(name: str) -> Source:
+    """The source called ``name``.
+
+    Raises:
+        ConfigError: there is none; the text lists those there are.
+    """
+    if name in SOURCES:
+        return SOURCES[name]
+    close = difflib.get_close_matches(name, SOURCES, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    raise ConfigError(f"no data source is called {name!r}, expected one of {', '.join(SOURCES)}{hint}")

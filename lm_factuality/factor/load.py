@@ -1,0 +1,153 @@
+"""The rows of a corpus: read from a file, the registry or the Hub, then by column names or by templates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateError
+
+from lm_factuality.data.fetch import blob_id, locate
+from lm_factuality.data.registry import find_source
+from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.factor.corpus import FORMATS, TEMPLATE_KEYS, Corpus
+from lm_factuality.factor.rows import Row, cell_text, make_row, normalise_spacing
+from lm_factuality.factor.tables import Record, read_table
+from lm_factuality.factor.templates import gold_index, renderer
+
+PREFIX_COLUMNS = ("turncated_prefixes", "truncated_prefixes", "prefix")  # the first is how the published files spell it
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The rows of a corpus, and where they came from, in a form that results can carry."""
+
+    rows: tuple[Row, ...]
+    provenance: Mapping[str, Any]
+
+
+def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> Loaded:
+    """All rows of ``corpus``, in file order; a row that cannot be scored keeps its place and says why.
+
+    Raises:
+        ConfigError: columns or templates that the table does not fit.
+        DataError: a file that is missing or cannot be read.
+    """
+    records, provenance = _records(corpus, data_dir)
+    names = list(records[0].values)
+    if corpus.templates:
+        rows = _rows_from_templates(corpus, records, names)
+    else:
+        rows = _rows_from_columns(corpus, records, names)
+    if corpus.normalise_spacing:
+        rows = [normalise_spacing(row) for row in rows]
+    return Loaded(tuple(rows), {**provenance, "rows": len(rows)})
+
+
+def _records(corpus: Corpus, data_dir: str | Path | None) -> tuple[list[Record], dict[str, Any]]:
+    if corpus.source:
+        located = locate(find_source(corpus.source), data_dir)
+        return read_table(located.path), {
+            "source": corpus.source, "git_blob": located.blob, "is_upstream": located.is_upstream,
+            "upstream_rows": located.source.rows,
+        }  # fmt: skip
+    name = _split_file(corpus)
+    if corpus.dataset_path in FORMATS and name is not None and "://" not in name:
+        path = Path(name).expanduser()
+        path = path if path.is_absolute() else corpus.folder / path
+        return read_table(path), {"file": path.name, "git_blob": blob_id(path)}
+    return _hub_records(corpus)
+
+
+def _split_file(corpus: Corpus) -> str | None:
+    if corpus.data_files is None or isinstance(corpus.data_files, str):
+        return corpus.data_files
+    if not isinstance(corpus.data_files, Mapping):
+        raise ConfigError(f"{corpus.where}: dataset_kwargs.data_files: expected a file name or a mapping of split to file")
+    if corpus.test_split not in corpus.data_files:
+        raise ConfigError(
+            f"{corpus.where}: test_split is {corpus.test_split!r}, but data_files has the splits "
+            f"{', '.join(corpus.data_files)}"
+        )
+    return str(corpus.data_files[corpus.test_split])
+
+
+def _hub_records(corpus: Corpus) -> tuple[list[Record], dict[str, Any]]:
+    import datasets
+
+    options = dict(corpus.hub_options)
+    if corpus.data_files is not None:
+        options["data_files"] = corpus.data_files
+    try:
+        found = datasets.load_dataset(corpus.dataset_path, corpus.dataset_name, **options)
+    except Exception as error:  # the loader raises some twenty kinds of error, most of them without the name
+        raise DataError(f"{corpus.where}: dataset {corpus.dataset_path!r} cannot be loaded: {error}") from error
+    if isinstance(found, Mapping):
+        if corpus.test_split not in found:
+            raise ConfigError(
+                f"{corpus.where}: test_split is {corpus.test_split!r}, but {corpus.dataset_path} has the splits {', '.join(found)}"
+            )
+        found = found[corpus.test_split]
+    name = f"{corpus.dataset_path}[{corpus.test_split}]"
+    records = [Record(f"{name}, row {number}", dict(values)) for number, values in enumerate(found, start=1)]
+    if not records:
+        raise DataError(f"{name}: no rows; expected at least one")
+    return records, {"dataset": corpus.dataset_path, "fingerprint": getattr(found, "_fingerprint", None)}
+
+
+def _rows_from_columns(corpus: Corpus, records: list[Record], names: list[str]) -> list[Row]:
+    columns = corpus.columns
+    prefix = columns.prefix or next((name for name in PREFIX_COLUMNS if name in names), PREFIX_COLUMNS[-1])
+    contradictions = columns.contradictions or tuple(
+        sorted((name for name in names if re.fullmatch(r"contradiction_\d+", name)), key=lambda name: int(name[14:]))
+    )
+    error_types = columns.error_types or tuple(f"{name}_type" for name in contradictions)
+    if columns.error_types is None and not all(name in names for name in error_types):
+        error_types = ()
+    doc_id = columns.doc_id or ("doc_id" if "doc_id" in names else None)
+    wanted = [prefix, columns.completion, *contradictions, *error_types, *([doc_id] if doc_id else [])]
+    problems = [f"no column {name!r}" for name in wanted if name not in names]
+    if not contradictions:
+        problems.append("no columns contradiction_0, contradiction_1, ...")
+    if error_types and len(error_types) != len(contradictions):
+        problems.append(f"{len(error_types)} error_types for {len(contradictions)} contradictions")
+    if problems:
+        raise ConfigError(
+            f"{corpus.where}: {'; '.join(problems)}; the table has the columns {', '.join(map(repr, names))}. "
+            "Rename them or say in metadata.columns which is which."
+        )
+    rows = []
+    for number, record in enumerate(records):
+        values = record.values
+        choices = [cell_text(values.get(name)) for name in (columns.completion, *contradictions)]
+        types = ["", *(cell_text(values.get(name)) or "" for name in error_types)] if error_types else [""] * len(choices)
+        cluster = cell_text(values.get(doc_id)) if doc_id else None
+        rows.append(make_row(record.location, cluster or f"row {number}", cell_text(values.get(prefix)), choices, 0, types))
+    return rows
+
+
+def _rows_from_templates(corpus: Corpus, records: list[Record], names: list[str]) -> list[Row]:
+    templates = {"doc_to_target": 0, **corpus.templates}
+    missing = [key for key in TEMPLATE_KEYS if key not in templates]
+    if missing:
+        raise ConfigError(f"{corpus.where}: {', '.join(missing)} missing; give doc_to_text and doc_to_choice together")
+    render = {key: renderer(corpus.where, key, templates[key], names) for key in TEMPLATE_KEYS}
+    doc_id = corpus.columns.doc_id or ("doc_id" if "doc_id" in names else None)
+    rows = []
+    for number, record in enumerate(records):
+        try:
+            text, choices, target = (render[key](record.values) for key in TEMPLATE_KEYS)
+        except (TemplateError, ValueError, SyntaxError, TypeError) as error:
+            raise ConfigError(f"{corpus.where}: a template fails at {record.location}: {error}") from error
+        if not isinstance(choices, list | tuple):
+            raise ConfigError(
+                f"{corpus.where}: doc_to_choice gives {choices!r:.80} at {record.location}, expected a list of texts"
+            )
+        texts = [cell_text(choice) for choice in choices]
+        cluster = cell_text(record.values.get(doc_id)) if doc_id else None
+        gold = gold_index(target, texts)
+        rows.append(make_row(record.location, cluster or f"row {number}", cell_text(text), texts, gold, [""] * len(texts)))
+    return rows

@@ -1,0 +1,104 @@
+"""FACTOR examples, and everything that can be wrong with one."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_SPACE_BEFORE_PUNCTUATION = re.compile(r"\s+([.,;:!?])")
+_LEAK_LENGTH = 20  # a shorter completion may well stand in its prefix by chance
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One example.
+
+    ``choices`` holds the completion and its contradictions, ``gold`` the index of the completion, ``error_types`` the
+    FACTOR error type of each choice (empty for the completion and where the data does not say), ``doc_id`` what
+    standard errors are clustered by. ``problem`` says why the row cannot be scored, empty if it can.
+    """
+
+    location: str
+    doc_id: str
+    prefix: str
+    choices: tuple[str, ...]
+    gold: int
+    error_types: tuple[str, ...]
+    problem: str = ""
+
+
+def cell_text(value: Any) -> str | None:
+    """A cell as text; nothing for null, NaN and what is neither text nor a number."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def make_row(
+    location: str, doc_id: str, prefix: str | None, choices: Sequence[str | None], gold: int, error_types: Sequence[str]
+) -> Row:
+    """A row with its ``problem`` found; missing texts become empty ones."""
+    texts = tuple(choice or "" for choice in choices)
+    return Row(
+        location, doc_id, prefix or "", texts, gold, tuple(error_types), _unscorable(prefix, choices, gold)
+    )  # fmt: skip
+
+
+def _unscorable(prefix: str | None, choices: Sequence[str | None], gold: int) -> str:
+    """Why no score of this row could mean anything; empty if one can."""
+    if prefix is None:
+        return "the prefix is missing (null or NaN)"
+    for index, choice in enumerate(choices):
+        if choice is None:
+            return f"choice {index} is missing (null or NaN)"
+        if not choice.strip():
+            return f"choice {index} is empty"
+    if not 0 <= gold < len(choices):
+        return f"the gold index is {gold}, expected 0 to {len(choices) - 1}"
+    stripped = [(choice or "").strip() for choice in choices]
+    if len(set(stripped)) < 2:
+        return f"{len(set(stripped))} distinct choice, expected at least 2"
+    if stripped.count(stripped[gold]) > 1:
+        return "a contradiction is identical to the completion, expected exactly one gold"
+    return ""
+
+
+def suspicions(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """(location, what) for rows that can be scored but should not be trusted as they stand."""
+    seen: dict[tuple[str, tuple[str, ...]], str] = {}
+    for row in rows:
+        stripped = [choice.strip() for choice in row.choices]
+        if not row.problem and len(set(stripped)) < len(stripped):
+            yield row.location, "two contradictions are identical"
+        if any(_REPLACEMENT in text for text in (row.prefix, *row.choices)):
+            yield row.location, "holds U+FFFD, the sign of text that was decoded wrongly"
+        completion = stripped[row.gold] if 0 <= row.gold < len(stripped) else ""
+        if len(completion) >= _LEAK_LENGTH and completion in row.prefix:
+            yield row.location, "the prefix holds the completion: the answer is leaked"
+        first = seen.setdefault((row.prefix, row.choices), row.location)
+        if first != row.location:
+            yield row.location, f"repeats the row at {first}"
+
+
+def normalise_spacing(row: Row) -> Row:
+    """The row without white space before ``. , ; : ! ?``, in the prefix and all choices."""
+
+    def clean(text: str) -> str:
+        return _SPACE_BEFORE_PUNCTUATION.sub(r"\1", text)
+
+    fields: Mapping[str, Any] = vars(row) | {
+        "prefix": clean(row.prefix),
+        "choices": tuple(clean(choice) for choice in row.choices),
+    }
+    return Row(**fields)
+
+
+def spaces_before_punctuation(text: str) -> int:
+    """How often white space stands before ``. , ; : ! ?``: in Expert-FACTOR this alone tells most true completions."""
+    return len(_SPACE_BEFORE_PUNCTUATION.findall(text))

@@ -1,0 +1,94 @@
+"""Equation 1 of the FACTOR paper, and what stands beside it.
+
+A model is right on a row if the true completion has the highest mean log-probability per token. ``acc`` compares sums,
+``acc_bytes`` means per UTF-8 byte. A tie for the highest is not right: the authors' script takes the first of equal
+scores, which is the true one, so that a model of constant scores, or one that overflows to NaN, gets 100%.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+NORMALISATIONS = ("factor_acc", "acc", "acc_bytes")  # by tokens, by nothing, by bytes
+
+
+class ScoredContinuation(NamedTuple):
+    """What a model says of one choice.
+
+    ``logprob`` is the sum of natural log-probabilities of its tokens, nothing if there is none; ``num_tokens`` is nothing
+    where the model's tokenizer is out of reach; ``truncated`` says that the beginning of the prefix was cut off;
+    ``problem`` says why there is no score, empty if there is one.
+    """
+
+    logprob: float | None
+    is_greedy: bool
+    num_tokens: int | None
+    truncated: bool
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class RowScore:
+    """The outcome of one row.
+
+    ``correct`` maps each normalisation to whether the true completion wins (absent: this normalisation cannot be had);
+    ``beaten`` says for each choice whether the true completion has the higher mean log-probability (nothing for the true
+    one); ``unscored`` says why there is no outcome, empty if there is one.
+    """
+
+    correct: dict[str, bool]
+    beaten: tuple[bool | None, ...]
+    mean_logprob: tuple[float | None, ...]
+    num_tokens: tuple[int | None, ...]
+    truncated: bool
+    unscored: str = ""
+
+
+def join(prefix: str, completion: str) -> tuple[str, str]:
+    """The context and the continuation to score, as the authors' script joins them: the space that ends a prefix moves to
+    the front of the completion, whose own leading spaces go; any other prefix is joined as it is."""
+    if prefix.endswith(" "):
+        return prefix[:-1], " " + completion.lstrip(" ")
+    return prefix, completion.lstrip(" ")
+
+
+def score_row(scores: Sequence[ScoredContinuation], choices: Sequence[str], gold: int, problem: str = "") -> RowScore:
+    """The outcome of a row; ``problem`` is what is wrong with the row itself, if anything."""
+    mean_logprob = tuple(_mean(score.logprob, score.num_tokens) for score in scores)
+    num_tokens = tuple(score.num_tokens for score in scores)
+    truncated = any(score.truncated for score in scores)
+    unscored = problem or next(
+        (f"choice {index}: {reason}" for index, score in enumerate(scores) if (reason := _problem(score))), ""
+    )
+    if unscored:
+        return RowScore({}, (None,) * len(scores), mean_logprob, num_tokens, truncated, unscored)
+    sums = [float(score.logprob or 0.0) for score in scores]
+    per_byte = [total / len(choice.encode("utf-8")) for total, choice in zip(sums, choices, strict=True)]
+    correct = {"acc": _wins(sums, gold), "acc_bytes": _wins(per_byte, gold)}
+    means = [mean for mean in mean_logprob if mean is not None]
+    if len(means) < len(scores):
+        return RowScore(correct, (None,) * len(scores), mean_logprob, num_tokens, truncated)
+    correct = {"factor_acc": _wins(means, gold)} | correct
+    beaten = tuple(None if index == gold else means[gold] > mean for index, mean in enumerate(means))
+    return RowScore(correct, beaten, mean_logprob, num_tokens, truncated)
+
+
+def _mean(logprob: float | None, num_tokens: int | None) -> float | None:
+    if logprob is None or num_tokens is None or num_tokens == 0 or not math.isfinite(logprob):
+        return None
+    return logprob / num_tokens
+
+
+def _problem(score: ScoredContinuation) -> str:
+    if score.problem:
+        return score.problem
+    if score.logprob is None:
+        return "no log-probability"
+    return "" if math.isfinite(score.logprob) else f"the log-probability is {score.logprob}"
+
+
+def _wins(values: Sequence[float], gold: int) -> bool:
+    return all(values[gold] > value for index, value in enumerate(values) if index != gold)

@@ -1,0 +1,66 @@
+"""How sure a score is when rows come in clusters: rows of one document share what the model knows of it."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+class Outcome(float):
+    """A number that remembers its ``cluster`` and its ``weight`` (how many decisions it is the mean of)."""
+
+    cluster: str
+    weight: int
+
+    def __new__(cls, value: float, cluster: str, weight: int = 1) -> Outcome:
+        outcome = super().__new__(cls, value)
+        outcome.cluster, outcome.weight = cluster, weight
+        return outcome
+
+    def __reduce__(self) -> tuple[type[Outcome], tuple[Any, ...]]:
+        return Outcome, (float(self), self.cluster, self.weight)
+
+
+def mean(outcomes: Sequence[Outcome | None]) -> float:
+    """The weighted mean of what was scored; NaN where nothing was."""
+    scored = [outcome for outcome in outcomes if outcome is not None]
+    weight = sum(outcome.weight for outcome in scored)
+    return sum(outcome.weight * outcome for outcome in scored) / weight if weight else math.nan
+
+
+def clustered_stderr(outcomes: Sequence[Outcome | None]) -> float:
+    """The standard error of ``mean``, clustered: the square root of G/(G-1) times the sum over G clusters of the squared
+    sums of residuals, over the total weight. With one row a cluster it is the ordinary standard error of a mean.
+    NaN below two clusters."""
+    scored = [outcome for outcome in outcomes if outcome is not None]
+    centre = mean(scored)
+    residuals: dict[str, float] = defaultdict(float)
+    for outcome in scored:
+        residuals[outcome.cluster] += outcome.weight * (outcome - centre)
+    groups = len(residuals)
+    if groups < 2:
+        return math.nan
+    squares = sum(residual**2 for residual in residuals.values())
+    return math.sqrt(groups / (groups - 1) * squares) / sum(outcome.weight for outcome in scored)
+
+
+def bootstrap_interval(
+    outcomes: Sequence[Outcome | None], level: float = 0.95, resamples: int = 10_000, seed: int = 0
+) -> tuple[float, float]:
+    """The percentile interval of ``mean`` when whole clusters are drawn with replacement; NaNs where nothing was scored."""
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for outcome in outcomes:
+        if outcome is not None:
+            sums[outcome.cluster][0] += outcome.weight * outcome
+            sums[outcome.cluster][1] += outcome.weight
+    if not sums:
+        return math.nan, math.nan
+    totals = np.array(list(sums.values()))
+    draws = np.random.default_rng(seed).multinomial(len(totals), np.full(len(totals), 1 / len(totals)), size=resamples)
+    values, weights = (draws @ totals).T
+    low, high = np.quantile(values / weights, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)

@@ -1,0 +1,227 @@
+"""A request type for lm_eval: log-likelihoods that come with the number of tokens they are a sum over.
+
+lm_eval hands ``process_results`` a log-likelihood and no token count, and its encoder moves the white space that ends a
+context into the continuation, so that the usual request can score neither equation 1 nor what the authors' script scores.
+The evaluator looks a request type up as a method of the model; ``install`` adds one to the base class of all models, which
+changes nothing for other requests. Models that tokenize (``TemplateLM``) are given token ids, encoded as the authors' script
+does: prefix and completion together, the completion being what follows as many tokens as the prefix alone has.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM, TemplateLM, hash_args
+from tqdm import tqdm
+
+from lm_factuality.errors import ModelError
+from lm_factuality.factor.scoring import ScoredContinuation
+
+logger = logging.getLogger(__name__)
+
+REQUEST_TYPE = "scored_loglikelihood"
+
+_SERVER_CHUNK = 64  # requests that are sent again one by one if one of them fails
+_MAX_FAILURES = 8  # failures in a row after which the server counts as gone
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """A request in tokens; ``key`` is its name in lm_eval's response cache."""
+
+    key: tuple[str, str]
+    context: list[int]
+    continuation: list[int]
+    truncated: bool
+
+
+def install() -> None:
+    """Adds the request type to lm_eval's models; doing it twice does no harm."""
+    LM.scored_loglikelihood = scored_loglikelihood  # type: ignore[attr-defined]
+
+
+def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[ScoredContinuation]:
+    """Scores requests with arguments (context, continuation, window); window is the number of tokens of both together that
+    the model may see, counted from the end, or nothing.
+
+    Raises:
+        ModelError: the model needs a tokenizer to score log-likelihoods and has none, or its server stops answering.
+    """
+    if not isinstance(lm, TemplateLM) or getattr(lm, "tokenizer", None) is None:
+        return _without_tokenizer(lm, requests)
+    _warn_of_missing_bos(lm)
+    encoder = _Encoder(lm)
+    encoded: list[_Encoded | ScoredContinuation] = [
+        encoder.encode(*request.args)
+        for request in tqdm(requests, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
+    ]
+    to_score = [each for each in encoded if isinstance(each, _Encoded)]
+    answers = iter(_score(lm, to_score, disable_tqdm))
+    return [each if isinstance(each, ScoredContinuation) else _result(each, next(answers)) for each in encoded]
+
+
+class _Encoder:
+    """Turns texts into tokens as the authors' script does, each context once."""
+
+    def __init__(self, lm: TemplateLM) -> None:
+        self._lm = lm
+        self._contexts: dict[str, list[int]] = {}
+        self._cut = _longest_input(lm)
+        self._fingerprint = _fingerprint(lm)
+
+    def encode(self, context: str, continuation: str, window: int | None) -> _Encoded | ScoredContinuation:
+        if not continuation.strip():
+            return ScoredContinuation(None, False, 0, False, "the completion is empty")
+        context_ids, continuation_ids = self._split(context, continuation)
+        count = len(continuation_ids)
+        if count == 0:
+            return ScoredContinuation(None, False, 0, False, "the completion has no tokens of its own")
+        longest = self._cut if window is None else min(window, self._cut)
+        if count >= longest:
+            reason = f"the completion has {count} tokens, more than a window of {longest} has room for"
+            return ScoredContinuation(None, False, count, True, reason)
+        truncated = len(context_ids) + count > longest
+        if window is not None:
+            context_ids = context_ids[-(window - count) :]
+        return _Encoded((f"{self._fingerprint}, window {window}: {context}", continuation), context_ids, continuation_ids, truncated)
+
+    def _split(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
+        lm = self._lm
+        if context == "":
+            ids = list(lm.tok_encode(continuation, add_special_tokens=False))
+            if ids and ids[0] == lm.prefix_token_id:
+                return ids[:1], ids[1:]
+            return [lm.prefix_token_id], ids
+        if context not in self._contexts:
+            self._contexts[context] = list(lm.tok_encode(context))
+        if lm.backend != "causal":
+            return self._contexts[context], list(lm.tok_encode(continuation, add_special_tokens=False))
+        whole = list(lm.tok_encode(context + continuation))
+        length = len(self._contexts[context])
+        return whole[:length], whole[length:]
+
+
+def _longest_input(lm: TemplateLM) -> int:
+    """Tokens of context and continuation together that the backend keeps: ``hf`` needs no input for the last one, ``vllm``
+    leaves room for a token to generate, and servers' clients have taken that off already."""
+    classes = {base.__name__ for base in type(lm).__mro__}
+    extra = 1 if "HFLM" in classes else -1 if "VLLM" in classes else 0
+    return int(lm.max_length) + extra  # type: ignore[attr-defined]
+
+
+def _fingerprint(lm: TemplateLM) -> str:
+    """What tells this model's answers from another's in a response cache."""
+    parts = [getattr(lm, name, None) for name in ("pretrained", "model", "base_url", "revision", "peft", "delta", "max_length")]
+    known = [str(part) for part in parts if isinstance(part, str | int)]
+    dtype = getattr(getattr(lm, "model", None), "dtype", None)
+    return f"{type(lm).__name__}({', '.join([*known, str(dtype)])})"
+
+
+def _result(encoded: _Encoded, answer: tuple[float, bool] | str) -> ScoredContinuation:
+    count = len(encoded.continuation)
+    if isinstance(answer, str):
+        return ScoredContinuation(None, False, count, encoded.truncated, answer)
+    logprob, is_greedy = answer
+    if logprob is None or not math.isfinite(logprob):
+        return ScoredContinuation(None, False, count, encoded.truncated, f"the log-probability is {logprob}")
+    return ScoredContinuation(float(logprob), bool(is_greedy), count, encoded.truncated)
+
+
+def _score(lm: TemplateLM, encoded: Sequence[_Encoded], disable_tqdm: bool) -> list[tuple[float, bool] | str]:
+    """Answers in order, from lm_eval's response cache where it has them; a text is the reason why there is none."""
+    cache = getattr(lm.cache_hook, "dbdict", None)
+    answers: dict[int, tuple[float, bool] | str] = {}
+    if cache is not None:
+        for index, each in enumerate(encoded):
+            name = hash_args("loglikelihood", each.key)
+            if name in cache:
+                answers[index] = cache[name]
+        logger.info("%d of %d answers are in the cache", len(answers), len(encoded))
+    missing = [index for index in range(len(encoded)) if index not in answers]
+    rest = [encoded[index] for index in missing]
+    is_server = any(base.__name__ == "TemplateAPI" for base in type(lm).__mro__)
+    found = _score_on_server(lm, rest, disable_tqdm) if is_server else _score_tokens(lm, rest, disable_tqdm)
+    answers.update(zip(missing, found, strict=True))
+    return [answers[index] for index in range(len(encoded))]
+
+
+def _score_tokens(lm: TemplateLM, encoded: Sequence[_Encoded], disable_tqdm: bool) -> list[Any]:
+    if not encoded:
+        return []
+    return list(
+        lm._loglikelihood_tokens(
+            [(each.key, each.context, each.continuation) for each in encoded], disable_tqdm=disable_tqdm
+        )
+    )
+
+
+def _score_on_server(lm: TemplateLM, encoded: Sequence[_Encoded], disable_tqdm: bool) -> list[tuple[float, bool] | str]:
+    """As ``_score_tokens``, but an answer that a server never gives costs its own row, not the run.
+
+    Raises:
+        ModelError: several requests in a row fail, one by one: the server is gone, not a row at fault.
+    """
+    chunk = _SERVER_CHUNK * max(1, getattr(lm, "_concurrent", 1))
+    answers: list[tuple[float, bool] | str] = []
+    failures = 0
+    with tqdm(total=len(encoded), desc="requests to the server", disable=disable_tqdm) as progress:
+        for start in range(0, len(encoded), chunk):
+            part = encoded[start : start + chunk]
+            try:
+                answers += _score_tokens(lm, part, True)
+                failures = 0
+            except Exception as error:  # any fault of the transport or of the answer: found out one by one below
+                logger.warning("a batch of %d requests failed (%s); sending them one by one", len(part), error)
+                for each in part:
+                    try:
+                        answers += _score_tokens(lm, [each], True)
+                        failures = 0
+                    except Exception as single:
+                        answers.append(f"the server gave no usable answer: {type(single).__name__}: {single}")
+                        failures += 1
+                        if failures >= _MAX_FAILURES:
+                            raise ModelError(
+                                f"{failures} requests in a row failed, the last with {type(single).__name__}: {single}; "
+                                "is the server still there? With --use_cache a new run goes on where this one ended."
+                            ) from single
+            progress.update(len(part))
+    return answers
+
+
+def _without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[ScoredContinuation]:
+    if isinstance(lm, TemplateLM) and any(base.__name__ == "TemplateAPI" for base in type(lm).__mro__):
+        raise ModelError(
+            f"{type(lm).__name__} scores log-likelihoods only with a tokenizer: pass tokenizer=PATH_OR_NAME in --model_args"
+        )
+    logger.warning(
+        "factor_acc is absent: %s shows no tokenizer, so the tokens of a completion cannot be counted; "
+        "acc and acc_bytes are reported", type(lm).__name__,
+    )  # fmt: skip
+    plain = [
+        Instance("loglikelihood", request.doc, request.args[:2], request.idx, request.metadata) for request in requests
+    ]
+    return [
+        ScoredContinuation(float(logprob), bool(is_greedy), None, False)
+        if math.isfinite(logprob)
+        else ScoredContinuation(None, False, None, False, f"the log-probability is {logprob}")
+        for logprob, is_greedy in lm.loglikelihood(plain)
+    ]
+
+
+def _warn_of_missing_bos(lm: TemplateLM) -> None:
+    """Servers' clients leave out the first token that tokenizers such as OPT's add by themselves, and scores with it."""
+    tokenizer = lm.tokenizer
+    bos = getattr(tokenizer, "bos_token_id", None)
+    if bos is None or not callable(tokenizer):
+        return
+    own = tokenizer("a")["input_ids"]
+    if own and own[0] == bos and list(lm.tok_encode("a"))[:1] != [bos]:
+        logger.warning(
+            "the tokenizer starts texts with %r, but %s leaves it out; for the authors' scores pass add_bos_token=True in "
+            "--model_args", tokenizer.decode([bos]), type(lm).__name__,
+        )  # fmt: skip

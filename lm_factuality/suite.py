@@ -1,0 +1,22 @@
+"""Where the suite's own task and run configs lie: in a checkout, or inside an installed wheel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def _folder(name: str) -> Path:
+    packaged = _PACKAGE / f"_{name}"
+    return packaged if packaged.is_dir() else _PACKAGE.parent / name
+
+
+def tasks_folder() -> Path:
+    """The folder to give to lm_eval as ``--include_path``."""
+    return _folder("tasks")
+
+
+def configs_folder() -> Path:
+    """The folder of run configs."""
+    return _folder("configs")
