@@ -4,9 +4,36 @@ from __future__ import annotations
 
 import random
 
-_ONSETS = "b br c d dr f g gr h j k kl l m n p pr r s st t tr v w z th".split()
-_VOWELS = "a e i o u ae ei ia".split()
-_CODAS = "l m n r s th ck nd rt sk".split()
+_ONSETS = [
+    "b",
+    "br",
+    "c",
+    "d",
+    "dr",
+    "f",
+    "g",
+    "gr",
+    "h",
+    "j",
+    "k",
+    "kl",
+    "l",
+    "m",
+    "n",
+    "p",
+    "pr",
+    "r",
+    "s",
+    "st",
+    "t",
+    "tr",
+    "v",
+    "w",
+    "z",
+    "th",
+]
+_VOWELS = ["a", "e", "i", "o", "u", "ae", "ei", "ia"]
+_CODAS = ["l", "m", "n", "r", "s", "th", "ck", "nd", "rt", "sk"]
 
 _GIVEN_ENDINGS = {"female": ("a", "ia", "elle", "wyn"), "male": ("o", "us", "ric", "an")}
 _SURNAME_ENDINGS = ("er", "ing", "ay", "ott", "ess", "um")

@@ -126,4 +126,3 @@ def subject_wordings(entity: Entity, first: bool) -> Sequence[str]:
     if entity.kind == "town":
         return (entity.name, f"The town of {entity.name}")
     return (f"The {entity.name}",)
-

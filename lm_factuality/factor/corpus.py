@@ -1,8 +1,8 @@
 """A FACTOR corpus as a task YAML describes it: which file, which columns, which changes to the text.
 
 The YAML uses lm_eval's own keys where it has them (``dataset_path``, ``dataset_kwargs``, ``test_split``, ``doc_to_text``,
-``doc_to_choice``, ``doc_to_target``) and ``metadata`` for the rest: ``source`` (a name of the registry), ``columns``, ``spacing``,
-``window``, ``caution``.
+``doc_to_choice``, ``doc_to_target``) and ``metadata`` for the rest: ``source`` (a name of the registry), ``columns``,
+``spacing``, ``window``, ``caution``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lm_factuality.errors import ConfigError
 PAPER_WINDOW = 1024  # tokens of prefix and completion together that a model sees (section 4.2)
 
 TEMPLATE_KEYS = ("doc_to_text", "doc_to_choice", "doc_to_target")
-FORMATS = {"csv": ".csv", "json": ".jsonl", "parquet": ".parquet"}
+FORMATS = {"csv": ".csv", "json": ".jsonl", "parquet": ".parquet"}  # lm_eval name: file ending
 _KEYS = {
     "class", "task", "task_alias", "tag", "include", "dataset_path", "dataset_name", "dataset_kwargs", "test_split",
     "doc_to_text", "doc_to_choice", "doc_to_target", "num_fewshot", "output_type", "metadata",
@@ -73,8 +73,9 @@ def parse_corpus(config: Mapping[str, Any]) -> Corpus:
     dataset_path = config.get("dataset_path")
     if dataset_path and Path(dataset_path).suffix in FORMATS.values():
         data_files, dataset_path = dataset_path, Path(dataset_path).suffix[1:].replace("jsonl", "json")
-    columns = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in (metadata.get("columns") or {}).items()
+    columns: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in (metadata.get("columns") or {}).items()
     }
     return Corpus(
         task=str(config["task"]), where=where, folder=folder, source=metadata.get("source"), dataset_path=dataset_path,
@@ -105,7 +106,9 @@ def _config_problems(config: Mapping[str, Any], metadata: Any) -> Sequence[str]:
         problems.append(f"metadata.spacing: found {metadata['spacing']!r}, expected published or normalised")
     window = metadata.get("window", PAPER_WINDOW)
     if window is not None and (not isinstance(window, int) or isinstance(window, bool) or window < 2):
-        problems.append(f"metadata.window: found {window!r}, expected a number of tokens, at least 2, or null for no limit")
+        problems.append(
+            f"metadata.window: found {window!r}, expected a number of tokens, at least 2, or null for no limit"
+        )
     options = config.get("dataset_kwargs") or {}
     if not isinstance(options, Mapping):
         problems.append(f"dataset_kwargs: found a {type(options).__name__}, expected a mapping")

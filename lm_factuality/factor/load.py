@@ -15,7 +15,7 @@ from lm_factuality.data.registry import find_source
 from lm_factuality.errors import ConfigError, DataError
 from lm_factuality.factor.corpus import FORMATS, TEMPLATE_KEYS, Corpus
 from lm_factuality.factor.rows import Row, cell_text, make_row, normalise_spacing
-from lm_factuality.factor.tables import Record, read_table
+from lm_factuality.factor.tables import Record, Table, read_table
 from lm_factuality.factor.templates import gold_index, renderer
 
 PREFIX_COLUMNS = ("turncated_prefixes", "truncated_prefixes", "prefix")  # the first is how the published files spell it
@@ -23,31 +23,35 @@ PREFIX_COLUMNS = ("turncated_prefixes", "truncated_prefixes", "prefix")  # the f
 
 @dataclass(frozen=True)
 class Loaded:
-    """The rows of a corpus, and where they came from, in a form that results can carry."""
+    """The rows of a corpus, where they came from in a form that results can carry, and what is broken about the file."""
 
     rows: tuple[Row, ...]
     provenance: Mapping[str, Any]
+    problems: tuple[str, ...] = ()
 
 
 def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> Loaded:
     """All rows of ``corpus``, in file order; a row that cannot be scored keeps its place and says why.
 
+    Lines that cannot be read are left out and named in ``problems``: whoever scores must refuse such a file.
+
     Raises:
         ConfigError: columns or templates that the table does not fit.
-        DataError: a file that is missing or cannot be read.
+        DataError: a file that is missing, or of which nothing can be read.
     """
-    records, provenance = _records(corpus, data_dir)
+    table, provenance = _table(corpus, data_dir)
+    if not table.records:
+        raise DataError("\n".join(table.problems))
+    records = list(table.records)
     names = list(records[0].values)
-    if corpus.templates:
-        rows = _rows_from_templates(corpus, records, names)
-    else:
-        rows = _rows_from_columns(corpus, records, names)
+    build = _rows_from_templates if corpus.templates else _rows_from_columns
+    rows = build(corpus, records, names)
     if corpus.normalise_spacing:
         rows = [normalise_spacing(row) for row in rows]
-    return Loaded(tuple(rows), {**provenance, "rows": len(rows)})
+    return Loaded(tuple(rows), {**provenance, "rows": len(rows)}, table.problems)
 
 
-def _records(corpus: Corpus, data_dir: str | Path | None) -> tuple[list[Record], dict[str, Any]]:
+def _table(corpus: Corpus, data_dir: str | Path | None) -> tuple[Table, dict[str, Any]]:
     if corpus.source:
         located = locate(find_source(corpus.source), data_dir)
         return read_table(located.path), {
@@ -59,14 +63,16 @@ def _records(corpus: Corpus, data_dir: str | Path | None) -> tuple[list[Record],
         path = Path(name).expanduser()
         path = path if path.is_absolute() else corpus.folder / path
         return read_table(path), {"file": path.name, "git_blob": blob_id(path)}
-    return _hub_records(corpus)
+    return _hub_table(corpus)
 
 
 def _split_file(corpus: Corpus) -> str | None:
     if corpus.data_files is None or isinstance(corpus.data_files, str):
         return corpus.data_files
     if not isinstance(corpus.data_files, Mapping):
-        raise ConfigError(f"{corpus.where}: dataset_kwargs.data_files: expected a file name or a mapping of split to file")
+        raise ConfigError(
+            f"{corpus.where}: dataset_kwargs.data_files: expected a file name or a mapping of split to file"
+        )
     if corpus.test_split not in corpus.data_files:
         raise ConfigError(
             f"{corpus.where}: test_split is {corpus.test_split!r}, but data_files has the splits "
@@ -75,7 +81,7 @@ def _split_file(corpus: Corpus) -> str | None:
     return str(corpus.data_files[corpus.test_split])
 
 
-def _hub_records(corpus: Corpus) -> tuple[list[Record], dict[str, Any]]:
+def _hub_table(corpus: Corpus) -> tuple[Table, dict[str, Any]]:
     import datasets
 
     options = dict(corpus.hub_options)
@@ -88,14 +94,17 @@ def _hub_records(corpus: Corpus) -> tuple[list[Record], dict[str, Any]]:
     if isinstance(found, Mapping):
         if corpus.test_split not in found:
             raise ConfigError(
-                f"{corpus.where}: test_split is {corpus.test_split!r}, but {corpus.dataset_path} has the splits {', '.join(found)}"
+                f"{corpus.where}: test_split is {corpus.test_split!r}, but {corpus.dataset_path} has the splits "
+                f"{', '.join(found)}"
             )
         found = found[corpus.test_split]
     name = f"{corpus.dataset_path}[{corpus.test_split}]"
     records = [Record(f"{name}, row {number}", dict(values)) for number, values in enumerate(found, start=1)]
-    if not records:
-        raise DataError(f"{name}: no rows; expected at least one")
-    return records, {"dataset": corpus.dataset_path, "fingerprint": getattr(found, "_fingerprint", None)}
+    problems = () if records else (f"{name}: no rows; expected at least one",)
+    return Table(tuple(records), problems), {
+        "dataset": corpus.dataset_path,
+        "fingerprint": getattr(found, "_fingerprint", None),
+    }
 
 
 def _rows_from_columns(corpus: Corpus, records: list[Record], names: list[str]) -> list[Row]:
@@ -123,9 +132,13 @@ def _rows_from_columns(corpus: Corpus, records: list[Record], names: list[str]) 
     for number, record in enumerate(records):
         values = record.values
         choices = [cell_text(values.get(name)) for name in (columns.completion, *contradictions)]
-        types = ["", *(cell_text(values.get(name)) or "" for name in error_types)] if error_types else [""] * len(choices)
+        types = (
+            ["", *(cell_text(values.get(name)) or "" for name in error_types)] if error_types else [""] * len(choices)
+        )
         cluster = cell_text(values.get(doc_id)) if doc_id else None
-        rows.append(make_row(record.location, cluster or f"row {number}", cell_text(values.get(prefix)), choices, 0, types))
+        rows.append(
+            make_row(record.location, cluster or f"row {number}", cell_text(values.get(prefix)), choices, 0, types)
+        )
     return rows
 
 
@@ -149,5 +162,7 @@ def _rows_from_templates(corpus: Corpus, records: list[Record], names: list[str]
         texts = [cell_text(choice) for choice in choices]
         cluster = cell_text(record.values.get(doc_id)) if doc_id else None
         gold = gold_index(target, texts)
-        rows.append(make_row(record.location, cluster or f"row {number}", cell_text(text), texts, gold, [""] * len(texts)))
+        rows.append(
+            make_row(record.location, cluster or f"row {number}", cell_text(text), texts, gold, [""] * len(texts))
+        )
     return rows

@@ -42,7 +42,7 @@ class _Encoded:
 
 def install() -> None:
     """Adds the request type to lm_eval's models; doing it twice does no harm."""
-    LM.scored_loglikelihood = scored_loglikelihood  # type: ignore[attr-defined]
+    LM.scored_loglikelihood = scored_loglikelihood
 
 
 def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[ScoredContinuation]:
@@ -88,7 +88,9 @@ class _Encoder:
         truncated = len(context_ids) + count > longest
         if window is not None:
             context_ids = context_ids[-(window - count) :]
-        return _Encoded((f"{self._fingerprint}, window {window}: {context}", continuation), context_ids, continuation_ids, truncated)
+        return _Encoded(
+            (f"{self._fingerprint}, window {window}: {context}", continuation), context_ids, continuation_ids, truncated
+        )
 
     def _split(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
         lm = self._lm
@@ -111,12 +113,15 @@ def _longest_input(lm: TemplateLM) -> int:
     leaves room for a token to generate, and servers' clients have taken that off already."""
     classes = {base.__name__ for base in type(lm).__mro__}
     extra = 1 if "HFLM" in classes else -1 if "VLLM" in classes else 0
-    return int(lm.max_length) + extra  # type: ignore[attr-defined]
+    return int(lm.max_length) + extra
 
 
 def _fingerprint(lm: TemplateLM) -> str:
     """What tells this model's answers from another's in a response cache."""
-    parts = [getattr(lm, name, None) for name in ("pretrained", "model", "base_url", "revision", "peft", "delta", "max_length")]
+    parts = [
+        getattr(lm, name, None)
+        for name in ("pretrained", "model", "base_url", "revision", "peft", "delta", "max_length")
+    ]
     known = [str(part) for part in parts if isinstance(part, str | int)]
     dtype = getattr(getattr(lm, "model", None), "dtype", None)
     return f"{type(lm).__name__}({', '.join([*known, str(dtype)])})"
@@ -175,7 +180,7 @@ def _score_on_server(lm: TemplateLM, encoded: Sequence[_Encoded], disable_tqdm: 
             try:
                 answers += _score_tokens(lm, part, True)
                 failures = 0
-            except Exception as error:  # any fault of the transport or of the answer: found out one by one below
+            except Exception as error:  # noqa: BLE001  any fault of the transport or of the answer: found out one by one below
                 logger.warning("a batch of %d requests failed (%s); sending them one by one", len(part), error)
                 for each in part:
                     try:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_SECRET = re.compile(r"(^|_)(api_?key|auth_?token|hf_?token|access_?token|token|password|secret|header|authorization)$", re.I)
+_SECRET = re.compile(
+    r"(^|_)(api_?key|auth_?token|hf_?token|access_?token|token|password|secret|header|authorization)$", re.I
+)
 
 
 def secret_names(arguments: Mapping[str, Any]) -> list[str]:

@@ -33,7 +33,8 @@ def install() -> None:
     def stderr_for_metric(metric: Any, bootstrap_iters: int) -> Callable[[Sequence[Any]], float] | None:
         if isinstance(metric, Aggregation):
             return metric.stderr
-        return original(metric=metric, bootstrap_iters=bootstrap_iters)
+        found: Callable[[Sequence[Any]], float] | None = original(metric=metric, bootstrap_iters=bootstrap_iters)
+        return found
 
     stderr_for_metric.asks_the_aggregation = True  # type: ignore[attr-defined]
     evaluator_utils.stderr_for_metric = stderr_for_metric

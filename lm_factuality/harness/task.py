@@ -12,6 +12,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 
 from lm_factuality import __version__
+from lm_factuality.errors import DataError
 from lm_factuality.factor.corpus import parse_corpus
 from lm_factuality.factor.load import load_corpus
 from lm_factuality.factor.scoring import NORMALISATIONS, RowScore, ScoredContinuation, join, score_row
@@ -27,6 +28,7 @@ stderr.install()
 
 _VERSUS = "factor_acc_vs_"
 _SPLIT = "test"
+_SHOWN = 10  # problems of a data file that an error lists
 
 
 class FactorTask(ConfigurableTask):  # type: ignore[misc]
@@ -52,17 +54,18 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
     ) -> None:
         config = dict(config or {})
         self._corpus = parse_corpus(config)
-        self._data_dir = (config.get("metadata") or {}).get("data_dir") or data_dir
-        metadata = {"version": 1.0, **(config.get("metadata") or {})}
-        metadata |= {"suite_version": __version__, "window": self._corpus.window}
-        kept = {key: config[key] for key in ("task", "task_alias", "tag") if key in config}
-        super().__init__(
-            config={
-                **kept, "metadata": metadata, "output_type": "multiple_choice", "test_split": _SPLIT, "num_fewshot": 0,
-                "doc_to_text": "prefix", "doc_to_choice": "choices", "doc_to_target": "gold", "target_delimiter": "",
-                "metric_list": [],
-            }
-        )  # fmt: skip
+        given: dict[str, Any] = config.get("metadata") or {}
+        self._data_dir = given.get("data_dir") or data_dir
+        metadata: dict[str, Any] = {"version": 1.0, **given}
+        metadata["suite_version"] = __version__
+        metadata["window"] = self._corpus.window
+        own: dict[str, Any] = {
+            "metadata": metadata, "output_type": "multiple_choice", "test_split": _SPLIT, "num_fewshot": 0,
+            "doc_to_text": "prefix", "doc_to_choice": "choices", "doc_to_target": "gold", "target_delimiter": "",
+            "metric_list": [],
+        }  # fmt: skip
+        own.update((key, config[key]) for key in ("task", "task_alias", "tag") if key in config)
+        super().__init__(config=own)
         self.OUTPUT_TYPE = requests.REQUEST_TYPE  # what lm_eval pads by when several processes share the work
         if caution := metadata.get("caution"):
             logger.warning("%s: %s", self.config.task, " ".join(str(caution).split()))
@@ -70,6 +73,12 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
     def download(self, dataset_kwargs: Any = None, **kwargs: Any) -> None:
         """Reads the rows; called by the constructor of the base class."""
         loaded = load_corpus(self._corpus, self._data_dir)
+        if loaded.problems:
+            shown = [
+                *loaded.problems[:_SHOWN],
+                *([f"... {len(loaded.problems)} in all"] if loaded.problems[_SHOWN:] else []),
+            ]
+            raise DataError("\n".join(shown))
         bad = [row for row in loaded.rows if row.problem]
         if bad:
             logger.warning(
@@ -78,8 +87,16 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
             )  # fmt: skip
         self._error_types = tuple(sorted({kind for row in loaded.rows for kind in row.error_types if kind}))
         self.config.metadata["data"] = dict(loaded.provenance)
-        documents = [vars(row) | {"choices": list(row.choices), "error_types": list(row.error_types)} for row in loaded.rows]
+        documents = [
+            vars(row) | {"choices": list(row.choices), "error_types": list(row.error_types)} for row in loaded.rows
+        ]
         self.dataset = {_SPLIT: datasets.Dataset.from_list(documents)}
+
+    def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
+        """As lm_eval does, but never from its request cache, which does not notice that the data has changed."""
+        if cache_requests:
+            logger.info("%s: building requests anew, the request cache does not know the data", self.config.task)
+        super().build_all_requests(cache_requests=False, **kwargs)
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
         """One request a choice, joined to the prefix as the authors' script does."""
@@ -114,7 +131,11 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
     def _by_error_type(self, doc: dict[str, Any], row: RowScore) -> dict[str, Outcome | None]:
         found: dict[str, Outcome | None] = {}
         for kind in self._error_types:
-            beaten = [won for won, each in zip(row.beaten, doc["error_types"], strict=True) if each == kind and won is not None]
+            beaten = [
+                won
+                for won, each in zip(row.beaten, doc["error_types"], strict=True)
+                if each == kind and won is not None
+            ]
             share = Outcome(sum(beaten) / len(beaten), doc["doc_id"], len(beaten)) if beaten else None
             found[f"{_VERSUS}{kind}"] = share
         return found
@@ -126,14 +147,18 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
             **dict.fromkeys((*NORMALISATIONS, *(f"{_VERSUS}{kind}" for kind in self._error_types)), clustered),
             "factor_acc_worst": Aggregation(_plain_mean),
             "factor_acc_best": Aggregation(_plain_mean),
-            "factor_mean_logprob": Aggregation(lambda rows: _plain_mean([row[0] for row in rows if row[0] is not None])),
+            "factor_mean_logprob": Aggregation(
+                lambda rows: _plain_mean([row[0] for row in rows if row[0] is not None])
+            ),
             "factor_num_tokens": Aggregation(lambda rows: _plain_mean([count for row in rows for count in row])),
             "truncated": Aggregation(lambda rows: float(sum(rows))),
             "unscored": Aggregation(lambda reasons: float(sum(reason is not None for reason in reasons))),
         }
 
     def higher_is_better(self) -> dict[str, bool]:
-        return {name: name not in ("truncated", "unscored", "factor_num_tokens") for name in self.aggregation()}
+        return {
+            name: name not in ("truncated", "unscored") for name in self.aggregation() if name != "factor_num_tokens"
+        }
 
     def dump_config(self) -> dict[str, Any]:
         """The config for the results file, without keys and tokens that came with the model's arguments."""

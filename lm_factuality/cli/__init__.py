@@ -1,0 +1,5 @@
+"""The ``lm-factuality`` command."""
+
+from lm_factuality.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,225 @@
+"""The commands: what each accepts and prints."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lm_factuality.data.fetch import blob_id, cached_path, fetch, locate
+from lm_factuality.data.registry import SOURCES, Source, find_source
+from lm_factuality.errors import DataError
+from lm_factuality.tables import print_table
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: its name, one line on it, examples, how its options are added, and what it does."""
+
+    name: str
+    help: str
+    examples: str
+    options: Callable[[argparse.ArgumentParser], None]
+    function: Callable[[argparse.Namespace], int]
+
+    def add(self, subparsers: Any) -> None:
+        parser = subparsers.add_parser(
+            self.name,
+            help=self.help,
+            description=f"{self.help[0].upper()}{self.help[1:]}.",
+            epilog=f"examples:\n{self.examples}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        self.options(parser)
+        parser.set_defaults(function=self.function)
+
+
+def run_lm_eval(arguments: Sequence[str]) -> int:
+    """``run``: everything after it is lm_eval's."""
+    from lm_factuality.harness.run import run
+
+    run(arguments or ["--help"])
+    return 0
+
+
+def _no_options(parser: argparse.ArgumentParser) -> None:
+    """For commands without options."""
+
+
+def _quickstart_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("results/quickstart"),
+        help="folder for lm_eval's results (default %(default)s)",
+    )
+
+
+def _quickstart(parsed: argparse.Namespace) -> int:
+    os.environ.setdefault("LMEVAL_LOG_LEVEL", "WARNING")
+    from lm_factuality.quickstart import TASK, quickstart
+
+    scores = quickstart(parsed.output)
+    print_table(
+        f"{TASK}: does the model find the true sentence likelier than three minimally edited false ones?",
+        ("checkpoint", "#parameters", "#factor_acc", "#95% interval", "#chance", "#rows", "#unscored"),
+        [
+            (score.checkpoint, f"{score.parameters:,}", f"{score.accuracy:.1%}", f"{score.low:.1%} to {score.high:.1%}",
+             "25.0%", str(score.num_rows), str(score.unscored))
+            for score in scores
+        ],
+        (
+            "Intervals: percentile bootstrap over documents. "
+            f"lm_eval's results and samples: {parsed.output}",
+            "Next, a real model on the published benchmarks (needs a network or a local copy of the data):",
+            "  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor --output_path results",
+        ),
+    )  # fmt: skip
+    return 0
+
+
+def _ls(parsed: argparse.Namespace) -> int:
+    from lm_factuality.harness.tasks import suite_tasks
+    from lm_factuality.suite import tasks_folder
+
+    manager = suite_tasks()
+    rows = [
+        (name, "group" if name in manager.all_groups else "task", str(manager.task_index[name].yaml_path))
+        for name in manager.all_tasks
+    ]
+    print_table("Tasks of the suite", ("name", "kind", "YAML"), rows, [f"For lm_eval: --include_path {tasks_folder()}"])
+    return 0
+
+
+def _data_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("ls", "fetch", "verify"), help="list, download and check, or check only")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SOURCES)}; all if none is named")
+    parser.add_argument("--data-dir", help="verify the files of this folder instead of the downloads")
+
+
+def _data(parsed: argparse.Namespace) -> int:
+    sources = [find_source(name) for name in parsed.names] or list(SOURCES.values())
+    if parsed.action == "ls":
+        rows = [
+            (source.name, str(source.rows), source.license, f"{source.repository}@{source.commit[:12]}:{source.path}",
+             source.blob[:12], "here" if cached_path(source).is_file() else "not fetched")
+            for source in sources
+        ]  # fmt: skip
+        print_table("Published data", ("name", "#rows", "licence", "upstream", "git blob", "download"), rows)
+        return 0
+    failures = [line for source in sources if (line := _fetch_or_verify(parsed, source))]
+    if failures:
+        raise DataError("\n".join(failures))
+    return 0
+
+
+def _fetch_or_verify(parsed: argparse.Namespace, source: Source) -> str:
+    """Prints that the source is in order; otherwise returns what is wrong."""
+    try:
+        if parsed.action == "fetch":
+            path = fetch(source)
+        elif parsed.data_dir or os.environ.get("LM_FACTUALITY_DATA"):
+            path = locate(source, parsed.data_dir).path
+        else:
+            path = cached_path(source)
+            if not path.is_file():
+                return f"{source.name}: not fetched ({path}); run: lm-factuality data fetch {source.name}"
+        found = blob_id(path)
+    except DataError as error:
+        return str(error)
+    if found != source.blob:
+        return f"{source.name}: {path} has git blob {found}, expected {source.blob}"
+    sys.stdout.write(f"{source.name}: {path}: git blob {found}, as published\n")
+    return ""
+
+
+def _validate_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "targets", nargs="+", metavar="PATH|TASK", help="a task YAML, a CSV, JSONL or Parquet file, or a task's name"
+    )
+    parser.add_argument(
+        "--include-path", action="append", default=[], metavar="DIR", help="look for task names here too"
+    )
+    parser.add_argument("--data-dir", help="local folder with the published files, instead of downloads")
+
+
+def _validate(parsed: argparse.Namespace) -> int:
+    from lm_factuality.validation import validate
+
+    reports = validate(parsed.targets, parsed.include_path, parsed.data_dir)
+    for report in reports:
+        for problem in report.problems:
+            sys.stdout.write(f"{problem}\n")
+        verdict = f"{len(report.problems)} problems" if report.problems else "sound"
+        sys.stdout.write(f"{report.target}: {verdict}; {report.num_rows} rows, {report.num_requests} requests\n")
+        if report.example:
+            context = report.example[0][0]
+            shown = context if len(context) <= 300 else f"... {context[-300:]}"
+            sys.stdout.write(f"  context of the first row: {shown!r}\n")
+            for index, (_, continuation) in enumerate(report.example):
+                sys.stdout.write(f"  {'true ' if index == 0 else 'false'} continuation: {continuation!r}\n")
+    return 1 if any(report.problems for report in reports) else 0
+
+
+def _compare_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help="results files or folders of lm_eval")
+    parser.add_argument(
+        "--with", dest="figures", type=Path, metavar="YAML", help="published figures to put beside them"
+    )
+
+
+def _compare(parsed: argparse.Namespace) -> int:
+    from lm_factuality.compare import match, read_figures, read_results
+
+    figures = read_figures(parsed.figures) if parsed.figures else []
+    results = read_results(parsed.results)
+    if not results:
+        raise DataError(f"{', '.join(map(str, parsed.results))}: no results of a FACTOR task")
+    rows, notes, used = [], [], set()
+    for result in sorted(results, key=lambda result: (result.task, result.model)):
+        figure = match(result, figures)
+        used.add(figure)
+        difference = "" if figure is None or result.factor_acc is None else f"{result.factor_acc - figure.percent:+.1f}"
+        published = "" if figure is None else f"{figure.percent:.1f}"
+        shown = (_number(value) for value in (result.factor_acc, result.stderr))
+        rows.append(
+            (result.task, result.model, *shown, published, difference, str(result.num_rows), str(result.unscored))
+        )
+        notes += [f"{result.task}, {result.model}: {note}" for note in result.notes]
+        notes += [f"{result.task}, {result.model}: published figure from {figure.where}"] if figure else []
+    for figure in figures:
+        if figure not in used:
+            rows.append((figure.task, figure.model, "", "", f"{figure.percent:.1f}", "", "", ""))
+    columns = ("task", "model", "#factor_acc", "#stderr", "#published", "#difference", "#rows", "#unscored")
+    print_table("FACTOR accuracy in percent", columns, rows, notes)
+    return 0
+
+
+def _number(value: float | None) -> str:
+    return "absent" if value is None else f"{value:.1f}"
+
+
+def _run_placeholder(parsed: argparse.Namespace) -> int:
+    return run_lm_eval([])
+
+
+COMMANDS = (
+    Command("quickstart", "run the sample benchmark with two tiny checkpoints and print one table",
+            "  lm-factuality quickstart --output /tmp/first-run", _quickstart_options, _quickstart),
+    Command("run", "lm_eval's own run, with the suite's tasks and models registered (see 'run --help')",
+            "  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor\n"
+            "  lm-factuality run --config configs/reproduce/factor.yaml", _no_options, _run_placeholder),
+    Command("ls", "list the suite's tasks and where their YAMLs lie", "  lm-factuality ls", _no_options, _ls),
+    Command("data", "list, download or verify the published benchmarks",
+            "  lm-factuality data ls\n  lm-factuality data fetch news_factor\n"
+            "  lm-factuality data verify --data-dir my_folder", _data_options, _data),
+    Command("validate", "check tasks and corpora for what lm_eval does not check; exit code 1 if anything is wrong",
+            "  lm-factuality validate my_corpus.yaml\n  lm-factuality validate my_rows.csv\n"
+            "  lm-factuality validate factor --data-dir my_folder", _validate_options, _validate),
+    Command("compare", "put results beside each other and beside published figures",
+            "  lm-factuality compare results --with configs/reproduce/factor_figures.yaml", _compare_options, _compare),
+)  # fmt: skip

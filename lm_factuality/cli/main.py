@@ -1,0 +1,55 @@
+"""Entry point: parses the command line and turns errors a user can mend into one sentence and exit code 1."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+
+from lm_factuality import __version__
+from lm_factuality.cli import commands
+from lm_factuality.errors import FactualityError
+
+_EXAMPLES = """\
+examples:
+  lm-factuality quickstart                          the sample benchmark with two tiny checkpoints, offline
+  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor --output_path results
+  lm-factuality validate my_corpus.yaml             check a corpus of your own before you run it
+  lm-factuality data fetch                          download and check the published benchmarks
+  lm-factuality compare results --with configs/reproduce/factor_figures.yaml
+
+Every command has its own --help."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser with all commands."""
+    parser = argparse.ArgumentParser(
+        prog="lm-factuality",
+        description="Measures how factual language models are, with lm-evaluation-harness.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"lm-factuality {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in commands.COMMANDS:
+        command.add(subparsers)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line ``argv``; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if arguments[:1] == ["run"]:  # lm_eval parses what follows, --help included
+            return commands.run_lm_eval(arguments[1:])
+        parsed = build_parser().parse_args(arguments)
+        logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+        code: int = parsed.function(parsed)
+    except FactualityError as error:
+        sys.stderr.write(f"lm-factuality: {error}\n")
+        return 1
+    except BrokenPipeError:  # the reader of our output, such as head, has gone
+        sys.stderr.close()
+        return 0
+    return code

@@ -1,0 +1,69 @@
+"""Writes the embedded default's data: ``sample_factor.csv`` in the authors' columns, and the encyclopedia itself.
+
+``python -m lm_factuality.encyclopedia.build --out tasks/sample``
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from pathlib import Path
+
+from lm_factuality.encyclopedia.articles import corpus
+from lm_factuality.encyclopedia.benchmark import NUM_CONTRADICTIONS, build_examples
+from lm_factuality.encyclopedia.world import World, build_world
+
+DOCUMENTS, ROWS_PER_DOCUMENT = 215, 2
+
+
+def write_benchmark(world: World, path: Path, documents: int = DOCUMENTS, per_document: int = ROWS_PER_DOCUMENT) -> int:
+    """Writes the FACTOR rows of ``world`` as CSV; returns how many."""
+    contradictions = [f"contradiction_{index}" for index in range(NUM_CONTRADICTIONS)]
+    header = ["doc_id", "turncated_prefixes", "completion"]
+    header += contradictions + [f"{name}_type" for name in contradictions] + [f"{name}_edit" for name in contradictions]
+    count = 0
+    part = path.with_name(f"{path.name}.part")
+    with part.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        for example in build_examples(world, documents, per_document):
+            false = example.contradictions
+            writer.writerow(
+                [example.doc_id, example.prefix, example.completion]
+                + [each.text for each in false] + [each.error_type for each in false] + [each.edit for each in false]
+            )  # fmt: skip
+            count += 1
+    part.replace(path)
+    return count
+
+
+def write_encyclopedia(world: World, path: Path) -> int:
+    """Writes one JSON object an article (id, kind, title, name, text); returns how many."""
+    part = path.with_name(f"{path.name}.part")
+    lines = []
+    for article in corpus(world):
+        entity = article.entity
+        text = " ".join(sentence.text for sentence in article.sentences)
+        record = {"id": entity.entity_id, "kind": entity.kind, "title": entity.title, "name": entity.name, "text": text}
+        lines.append(json.dumps(record, ensure_ascii=False))
+    part.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    part.replace(path)
+    return len(lines)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Writes both files under ``--out``."""
+    parser = argparse.ArgumentParser(prog="python -m lm_factuality.encyclopedia.build", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="folder that gets both files")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the world (default 0)")
+    arguments = parser.parse_args(argv)
+    world = build_world(arguments.seed)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    rows = write_benchmark(world, arguments.out / "sample_factor.csv")
+    articles = write_encyclopedia(world, arguments.out / "encyclopedia.jsonl")
+    parser.exit(0, f"{rows} rows and {articles} articles written to {arguments.out}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""``lm-factuality run``: lm_eval's own ``run``, with the suite's tasks and models registered and three traps closed.
+
+The traps: credentials in the model's arguments, which lm_eval writes to the results file; a response cache that does not
+know which model answered; an output folder that cannot be written, which lm_eval passes over with a warning.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.harness.secrets import secret_names
+from lm_factuality.suite import tasks_folder
+
+SUITE_MODELS: Mapping[str, str] = {"surface-baseline": "lm_factuality.models.surface:SurfaceBaseline"}
+
+
+def register_models() -> None:
+    """Makes the suite's models known to lm_eval by name."""
+    import lm_eval.models  # noqa: F401  first: a model registered before it would hide the built-in ones
+    from lm_eval.api.registry import model_registry
+
+    for name, target in SUITE_MODELS.items():
+        if name not in model_registry:
+            model_registry.register(name, target=target)
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Runs lm_eval with the command-line ``arguments`` that follow ``run``.
+
+    Raises:
+        ConfigError, DataError: as the module says, and for tasks that nobody knows.
+    """
+    from lm_eval._cli import HarnessCLI
+    from lm_eval.utils import setup_logging
+
+    setup_logging()
+    register_models()
+    sys.argv = ["lm-factuality", "run", *arguments]
+    parsed = HarnessCLI().parse_args()
+    configured = _config_file(parsed.config)
+    _refuse_secrets(parsed, configured)
+    parsed.include_path = [str(tasks_folder()), *_as_list(parsed.include_path or configured.get("include_path"))]
+    if cache := parsed.use_cache or configured.get("use_cache"):
+        parsed.use_cache = f"{cache}-{_model_hash(parsed, configured)}"
+    output = parsed.output_path or configured.get("output_path")
+    before = _results_files(output)
+    if output:
+        _check_writable(Path(output))
+    try:
+        parsed.func(parsed)
+    except ValueError as error:
+        if str(error).startswith("Tasks not found"):
+            raise _unknown_tasks(str(error)) from error
+        raise
+    if output and _results_files(output) <= before and _is_first_process():
+        raise DataError(f"{output}: lm_eval saved no results; its log above says why")
+
+
+def _config_file(path: str | None) -> dict[str, Any]:
+    if not path:
+        return {}
+    try:
+        loaded = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: not a readable YAML file: {error}") from error
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"{path}: found a {type(loaded).__name__}, expected a mapping of lm_eval's options")
+    return loaded
+
+
+def _as_list(value: Any) -> list[str]:
+    return [] if value is None else [str(item) for item in (value if isinstance(value, list) else [value])]
+
+
+def _arguments(parsed: Any, configured: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = getattr(parsed, name, None) or configured.get(name) or {}
+    if isinstance(value, str):
+        from lm_eval.utils import simple_parse_args_string
+
+        value = simple_parse_args_string(value)
+    return dict(value)
+
+
+def _refuse_secrets(parsed: Any, configured: Mapping[str, Any]) -> None:
+    for option in ("model_args", "metadata"):
+        if names := secret_names(_arguments(parsed, configured, option)):
+            raise ConfigError(
+                f"--{option} holds {', '.join(names)}, which lm_eval would write to the results file; set the environment "
+                "variable of the backend instead (OPENAI_API_KEY for OpenAI-compatible servers, HF_TOKEN for the Hub)"
+            )
+
+
+def _model_hash(parsed: Any, configured: Mapping[str, Any]) -> str:
+    model = parsed.model or configured.get("model") or "hf"
+    identity = json.dumps([model, _arguments(parsed, configured, "model_args")], sort_keys=True, default=str)
+    return hashlib.sha256(identity.encode()).hexdigest()[:12]
+
+
+def _results_files(output: str | None) -> set[Path]:
+    if not output:
+        return set()
+    path = Path(output)
+    if path.suffix == ".json":
+        return set(path.parent.glob(f"{path.stem}_*.json"))
+    return set(path.glob("*/results_*.json"))
+
+
+def _check_writable(output: Path) -> None:
+    folder = output.parent if output.suffix == ".json" else output
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise DataError(f"{folder}: results cannot be written here: {error}; choose another --output_path") from error
+
+
+def _is_first_process() -> bool:
+    import os
+
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def _unknown_tasks(message: str) -> ConfigError:
+    from lm_eval.tasks import TaskManager
+
+    known = TaskManager(include_path=str(tasks_folder()), include_defaults=False).all_tasks
+    missing = message.split(":", 1)[1].strip().split(", ")
+    close = sorted({match for name in missing for match in difflib.get_close_matches(name, known, n=2)})
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    return ConfigError(
+        f"no task is called {', '.join(missing)}{hint} The suite's tasks: {', '.join(known)}; lm_eval's own: 'lm-eval ls tasks'"
+    )
