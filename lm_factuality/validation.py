@@ -11,16 +11,14 @@ from typing import Any
 from lm_factuality.errors import FactualityError
 from lm_factuality.factor.corpus import parse_corpus
 from lm_factuality.factor.load import load_corpus
-from lm_factuality.factor.rows import Row, suspicions
-from lm_factuality.factor.scoring import join
+from lm_factuality.factor.rows import spacing_leak, suspicions
 from lm_factuality.factor.tables import FORMATS
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found in one task: every problem, each naming its place, and what the task looks like if it can be built."""
+    """What was found in one task: every problem, each naming its place; ``example`` holds the requests of the first row,
+    as (context, continuation), if they can be built."""
 
     target: str
     problems: tuple[str, ...]
@@ -37,52 +35,52 @@ def validate(targets: Sequence[str], include_path: Sequence[str] = (), data_dir:
     """
     from lm_factuality.harness.tasks import find_configs
 
-    reports = []
+    reports: list[Report] = []
     for target in targets:
         path = Path(target)
         if path.suffix in FORMATS:
-            config = {"task": path.stem, "dataset_path": str(path.resolve()), "metadata": {}}
-            reports.append(_check(target, config, data_dir, is_task=True))
+            config = {"class": "FACTOR", "task": path.stem, "dataset_path": str(path.resolve()), "metadata": {}}
+            reports.append(_check(target, config, data_dir))
             continue
         for name, found in find_configs(target, include_path):
             if isinstance(found, FactualityError):
                 reports.append(Report(name, tuple(str(found).split("\n"))))
             else:
-                reports.append(_check(name, found, data_dir, is_task=found.get("class") is not None))
+                reports.append(_check(name, found, data_dir))
     return reports
 
 
-def _check(target: str, config: dict[str, Any], data_dir: str | None, is_task: bool) -> Report:
+def _check(target: str, config: dict[str, Any], data_dir: str | None) -> Report:
     problems: list[str] = []
-    where = (
-        (config.get("metadata") or {}).get("config_source", target)
-        if isinstance(config.get("metadata"), dict)
-        else target
-    )
-    if not is_task:
-        problems.append(
-            f"{where}: no FACTOR task: it does not include tasks/factor/_factor.yaml, which names the class"
-        )
+    if config.get("class") is None:
+        problems.append(f"{target}: no FACTOR task: it does not include tasks/factor/_factor.yaml, which names the class")
     try:
-        corpus = parse_corpus(config)
-        loaded = load_corpus(corpus, data_dir)
+        loaded = load_corpus(parse_corpus(config), data_dir)
     except FactualityError as error:
         return Report(target, (*problems, *str(error).split("\n")))
-    problems += loaded.problems
     rows = loaded.rows
+    problems += loaded.problems
     problems += [f"{row.location}: {row.problem}" for row in rows if row.problem]
     problems += [f"{location}: {what}" for location, what in suspicions(rows)]
+    problems += [f"{target}: {what}" for what in spacing_leak(rows)]
     expected = loaded.provenance.get("upstream_rows", len(rows))
     if len(rows) != expected:
         problems.append(f"{target}: {len(rows)} rows, the published file has {expected}")
-    sound = next((row for row in rows if not row.problem), None)
-    return Report(
-        target, tuple(dict.fromkeys(problems)), len(rows), sum(len(row.choices) for row in rows),
-        _requests(sound) if sound else (),
-    )  # fmt: skip
+    num_requests = sum(len(row.choices) for row in rows)
+    example = () if loaded.problems else _first_requests(config, data_dir)
+    return Report(target, tuple(dict.fromkeys(problems)), len(rows), num_requests, example)
 
 
-def _requests(row: Row) -> tuple[tuple[str, str], ...]:
-    """The requests of a row as the model gets them, the true completion first."""
-    order = sorted(range(len(row.choices)), key=lambda index: index != row.gold)
-    return tuple(join(row.prefix, row.choices[index]) for index in order)
+def _first_requests(config: dict[str, Any], data_dir: str | None) -> tuple[tuple[str, str], ...]:
+    """The requests that lm_eval builds for the first row: (context, continuation) of each choice."""
+    from lm_factuality.harness import FactorTask
+
+    suite = logging.getLogger("lm_factuality")
+    level = suite.level
+    suite.setLevel(logging.ERROR)  # what the task would warn of is in the report already
+    try:
+        task = FactorTask(data_dir=data_dir, config=config)
+        task.build_all_requests(limit=1)
+    finally:
+        suite.setLevel(level)
+    return tuple(tuple(instance.args[:2]) for instance in task.instances)

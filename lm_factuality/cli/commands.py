@@ -154,14 +154,15 @@ def _validate(parsed: argparse.Namespace) -> int:
     for report in reports:
         for problem in report.problems:
             sys.stdout.write(f"{problem}\n")
-        verdict = f"{len(report.problems)} problems" if report.problems else "sound"
+        count = len(report.problems)
+        verdict = f"{count} problem{'s'[: count > 1]}" if count else "sound"
         sys.stdout.write(f"{report.target}: {verdict}; {report.num_rows} rows, {report.num_requests} requests\n")
         if report.example:
             context = report.example[0][0]
             shown = context if len(context) <= 300 else f"... {context[-300:]}"
             sys.stdout.write(f"  context of the first row: {shown!r}\n")
             for index, (_, continuation) in enumerate(report.example):
-                sys.stdout.write(f"  {'true ' if index == 0 else 'false'} continuation: {continuation!r}\n")
+                sys.stdout.write(f"  continuation {index}: {continuation!r}\n")
     return 1 if any(report.problems for report in reports) else 0
 
 

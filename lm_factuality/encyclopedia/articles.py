@@ -41,6 +41,18 @@ def corpus(world: World) -> Iterator[Article]:
         yield write_article(entity, random.Random(f"corpus/{world.seed}/{entity.entity_id}"), shuffle=False)
 
 
+def training_sentences(world: World) -> set[str]:
+    """Every sentence that the training text may hold: all entities in all forms that are not held out for them."""
+    return {
+        render(entity, topic, form, subject).text
+        for entity in world.entities
+        for topic in topics(entity)
+        for form in training_forms(entity, topic)
+        for first in (True, False)
+        for subject in subject_wordings(entity, first)
+    }
+
+
 def training_stream(world: World, seed: int, repeat: float = 0.3) -> Iterator[str]:
     """Endless training text: articles by the weight of their entities, told anew each time.
 

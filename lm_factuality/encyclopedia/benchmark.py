@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lm_factuality.encyclopedia.articles import write_article
+from lm_factuality.encyclopedia.articles import training_sentences, write_article
 from lm_factuality.encyclopedia.render import Sentence, held_out_forms, render, subject_wordings
 from lm_factuality.encyclopedia.world import Entity, World, error_type
 
@@ -46,17 +46,28 @@ def build_examples(world: World, num_documents: int, rows_per_document: int, see
     if num_documents > len(world.entities):
         raise ValueError(f"{num_documents} documents asked for, the world has {len(world.entities)} entities")
     rng = random.Random(f"benchmark/{world.seed}/{seed}")
+    told = training_sentences(world)
     for entity in sorted(rng.sample(world.entities, num_documents), key=lambda entity: entity.entity_id):
         article = write_article(entity, rng)
         for position in sorted(rng.sample(range(len(article.sentences)), rows_per_document)):
-            topic = article.sentences[position].topic
-            subject = rng.choice(subject_wordings(entity, first=position == 0))
-            sentence = render(entity, topic, rng.choice(held_out_forms(entity, topic)), subject)
+            sentence = _unheard(entity, article.sentences[position].topic, position == 0, told, rng)
+            if sentence is None:
+                continue
             false = choose(candidates(world, entity, sentence, rng), rng)
             types = {contradiction.error_type for contradiction in false}
-            if len(sentence.text.split()) >= MIN_WORDS and len(false) == NUM_CONTRADICTIONS and len(types) > 1:
+            if len(false) == NUM_CONTRADICTIONS and len(types) > 1:
                 before = "".join(f"{earlier.text} " for earlier in article.sentences[:position])
                 yield Example(entity.entity_id, entity.title, f"{entity.title}\n{before}", sentence.text, false)
+
+
+def _unheard(entity: Entity, topic: str, first: bool, told: set[str], rng: random.Random) -> Sentence | None:
+    """A sentence of at least ten words in a held-out form, which the training text does not hold of another entity either."""
+    ways = [(form, subject) for form in held_out_forms(entity, topic) for subject in subject_wordings(entity, first)]
+    for form, subject in rng.sample(ways, len(ways)):
+        sentence = render(entity, topic, form, subject)
+        if len(sentence.text.split()) >= MIN_WORDS and sentence.text not in told:
+            return sentence
+    return None
 
 
 def candidates(world: World, entity: Entity, sentence: Sentence, rng: random.Random) -> list[Contradiction]:

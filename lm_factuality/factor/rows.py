@@ -10,6 +10,7 @@ from typing import Any
 
 _SPACE_BEFORE_PUNCTUATION = re.compile(r"\s+([.,;:!?])")
 _LEAK_LENGTH = 20  # a shorter completion may well stand in its prefix by chance
+_LEAK_SHARE = 0.05  # of rows: below it, what one side alone shows is taken for chance
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -102,3 +103,19 @@ def normalise_spacing(row: Row) -> Row:
 def spaces_before_punctuation(text: str) -> int:
     """How often white space stands before ``. , ; : ! ?``: in Expert-FACTOR this alone tells most true completions."""
     return len(_SPACE_BEFORE_PUNCTUATION.findall(text))
+
+
+def spacing_leak(rows: Sequence[Row]) -> Iterator[str]:
+    """What spaces before punctuation give away: only the true completion has one, in many rows and more than the reverse."""
+    only_true = only_false = 0
+    for row in rows:
+        if not row.problem:
+            spaced = [spaces_before_punctuation(choice) > 0 for choice in row.choices]
+            others = [each for index, each in enumerate(spaced) if index != row.gold]
+            only_true += spaced[row.gold] and not any(others)
+            only_false += not spaced[row.gold] and any(others)
+    if only_true > max(only_false, len(rows) * _LEAK_SHARE):
+        yield (
+            f"spacing gives answers away: in {only_true} of {len(rows)} rows only the true completion has a space before "
+            f"punctuation, in {only_false} only contradictions; metadata 'spacing: normalised' removes it"
+        )

@@ -49,8 +49,9 @@ def renderer(where: str, key: str, template: Any, names: list[str]) -> Callable[
 
 
 def _defined(value: Any, key: str) -> Any:
-    if isinstance(value, StrictUndefined):
-        raise TypeError(f"{key} uses {value._undefined_name!r}, which is no column")
+    for item in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(item, StrictUndefined):
+            raise TypeError(f"{key} uses {item._undefined_name!r}, which is no column")
     return value
 
 

@@ -61,11 +61,11 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
         metadata["window"] = self._corpus.window
         own: dict[str, Any] = {
             "metadata": metadata, "output_type": "multiple_choice", "test_split": _SPLIT, "num_fewshot": 0,
-            "doc_to_text": "prefix", "doc_to_choice": "choices", "doc_to_target": "gold", "target_delimiter": "",
-            "metric_list": [],
+            "doc_to_text": "prefix", "doc_to_target": "gold", "target_delimiter": "", "metric_list": [],
         }  # fmt: skip
         own.update((key, config[key]) for key in ("task", "task_alias", "tag") if key in config)
         super().__init__(config=own)
+        self.config.doc_to_choice = "choices"  # now, as the base class tries it on the first row, which may be unscorable
         self.OUTPUT_TYPE = requests.REQUEST_TYPE  # what lm_eval pads by when several processes share the work
         if caution := metadata.get("caution"):
             logger.warning("%s: %s", self.config.task, " ".join(str(caution).split()))

@@ -1,0 +1,202 @@
+"""Every kind of broken YAML or data gets an error that names the place, what was found and what was expected."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from lm_factuality.cli import main
+from tests.conftest import TASKS, example_row
+
+BASE = f"include: {TASKS / 'factor' / '_factor.yaml'}\ntask: t\n"
+ON_ROWS = BASE + "dataset_path: rows.jsonl\n"
+
+
+def jsonl(*rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+SOUND = jsonl(example_row())
+OTHER = example_row(doc_id="d2", turncated_prefixes="The mill burned down. ")
+
+# name: (YAML, data file, its content, what the report must say)
+KINDS = {
+    "not YAML": ("task: [", "rows.jsonl", SOUND, ["t.yaml: not valid YAML"]),
+    "YAML not UTF-8": (b"task: caf\xe9\n", "rows.jsonl", SOUND, ["t.yaml: ", "UTF-8"]),
+    "YAML is a list": ("- task\n", "rows.jsonl", SOUND, ["t.yaml: ", "Expected YAML dict"]),
+    "include that does not exist": ("include: gone.yaml\ntask: t\n", "rows.jsonl", SOUND, ["include: ", "gone.yaml does not exist"]),
+    "no base": ("task: t\ndataset_path: rows.jsonl\n", "rows.jsonl", SOUND, ["no FACTOR task"]),
+    "unknown key": (ON_ROWS + "doc_to_chioce: x\n", "rows.jsonl", SOUND, ["unknown key 'doc_to_chioce'; did you mean doc_to_choice?"]),
+    "metric that is not implemented": (ON_ROWS + "metric_list: [{metric: factor_accuracy}]\n", "rows.jsonl", SOUND, ["unknown key 'metric_list'"]),
+    "no data named": (BASE, "rows.jsonl", SOUND, ["no data: give dataset_path"]),
+    "data_files missing": (BASE + "dataset_path: csv\n", "rows.jsonl", SOUND, ["dataset_kwargs.data_files names no file"]),
+    "file that does not exist": (BASE + "dataset_path: gone.csv\n", "rows.jsonl", SOUND, ["gone.csv: no such file"]),
+    "wrong split": (
+        BASE + "dataset_path: json\ndataset_kwargs: {data_files: {train: rows.jsonl}}\ntest_split: validation\n",
+        "rows.jsonl", SOUND, ["test_split is 'validation', but data_files has the splits train"],
+    ),
+    "wrong output type": (ON_ROWS + "output_type: generate_until\n", "rows.jsonl", SOUND, ["output_type: found 'generate_until'"]),
+    "unknown source": (BASE + "metadata: {source: wiki_facto}\n", "rows.jsonl", SOUND, ["'wiki_facto'", "did you mean wiki_factor?"]),
+    "wrong spacing": (ON_ROWS + "metadata: {spacing: tidy}\n", "rows.jsonl", SOUND, ["metadata.spacing: found 'tidy'"]),
+    "wrong window": (ON_ROWS + "metadata: {window: many}\n", "rows.jsonl", SOUND, ["metadata.window: found 'many'"]),
+    "unknown column role": (ON_ROWS + "metadata: {columns: {prefx: a}}\n", "rows.jsonl", SOUND, ["metadata.columns: unknown key 'prefx'"]),
+    "column that is not there": (
+        ON_ROWS + "metadata: {columns: {completion: truth}}\n", "rows.jsonl", SOUND, ["no column 'truth'", "'completion'"],
+    ),
+    "missing column": (ON_ROWS, "rows.jsonl", jsonl({"prefix": "a", "completion": "b"}), ["no columns contradiction_0"]),
+    "bare word in a template": (
+        ON_ROWS + "doc_to_text: prefx\ndoc_to_choice: '{{[completion, contradiction_0]}}'\n", "rows.jsonl", SOUND,
+        ["doc_to_text is 'prefx': neither a column"],
+    ),
+    "unknown variable in a template": (
+        ON_ROWS + "doc_to_text: completion\ndoc_to_choice: '{{[complition, contradiction_0]}}'\n", "rows.jsonl", SOUND,
+        ["a template fails at ", "rows.jsonl:1", "complition"],
+    ),
+    "broken template": (
+        ON_ROWS + "doc_to_text: '{{ completion '\ndoc_to_choice: '{{[completion]}}'\n", "rows.jsonl", SOUND,
+        ["doc_to_text is not a valid template"],
+    ),
+    "choices that are no list": (
+        ON_ROWS + "doc_to_text: completion\ndoc_to_choice: completion\n", "rows.jsonl", SOUND, ["expected a list of texts"],
+    ),
+    "gold out of range": (
+        ON_ROWS + "doc_to_text: turncated_prefixes\ndoc_to_choice: '{{[completion, contradiction_0]}}'\ndoc_to_target: 2\n",
+        "rows.jsonl", SOUND, ["rows.jsonl:1: the gold index is 2, expected 0 to 1"],
+    ),
+    "gold that is no choice": (
+        ON_ROWS + "doc_to_text: turncated_prefixes\ndoc_to_choice: '{{[completion, contradiction_0]}}'\ndoc_to_target: doc_id\n",
+        "rows.jsonl", SOUND, ["rows.jsonl:1: the gold index is -1"],
+    ),
+    "empty choice": (ON_ROWS, "rows.jsonl", jsonl(OTHER, example_row(contradiction_1=" ")), ["rows.jsonl:2: choice 2 is empty"]),
+    "null choice": (ON_ROWS, "rows.jsonl", jsonl(OTHER, example_row(completion=None)), ["rows.jsonl:2: choice 0 is missing (null or NaN)"]),
+    "NaN prefix": (ON_ROWS, "rows.jsonl", jsonl(OTHER, example_row(turncated_prefixes=float("nan"))), ["rows.jsonl:2: the prefix is missing"]),
+    "one distinct choice": (
+        ON_ROWS, "rows.jsonl", jsonl(example_row(**{f"contradiction_{i}": example_row()["completion"] for i in range(3)})),
+        ["rows.jsonl:1: 1 distinct choice, expected at least 2"],
+    ),
+    "two golds": (
+        ON_ROWS, "rows.jsonl", jsonl(example_row(contradiction_2=example_row()["completion"] + " ")),
+        ["rows.jsonl:1: a contradiction is identical to the completion, expected exactly one gold"],
+    ),
+    "duplicate choices": (
+        ON_ROWS, "rows.jsonl", jsonl(example_row(contradiction_2=example_row()["contradiction_0"])),
+        ["rows.jsonl:1: two contradictions are identical"],
+    ),
+    "duplicate rows": (ON_ROWS, "rows.jsonl", jsonl(example_row(), OTHER, example_row()), ["rows.jsonl:3: repeats the row at ", "rows.jsonl:1"]),
+    "leaked prefix": (
+        ON_ROWS, "rows.jsonl", jsonl(example_row(turncated_prefixes="Note. " + example_row()["completion"] + " ")),
+        ["rows.jsonl:1: the prefix holds the completion"],
+    ),
+    "leaked spacing": (
+        ON_ROWS, "rows.jsonl", jsonl(*(example_row(doc_id=str(i), completion=f"It fell in {1900 + i} .") for i in range(30))),
+        ["spacing gives answers away: in 30 of 30 rows"],
+    ),
+    "text decoded wrongly": (ON_ROWS, "rows.jsonl", jsonl(example_row(completion="Its caf\ufffd closed.")), ["rows.jsonl:1: holds U+FFFD"]),
+    "bad encoding": (
+        BASE + "dataset_path: rows.csv\n", "rows.csv", b"prefix,completion,contradiction_0\na,caf\xe9,c\nb,d,\xff\n",
+        ["rows.csv:2: byte 0xe9 is not UTF-8", "rows.csv:3: byte 0xff is not UTF-8"],
+    ),
+    "cells missing": (
+        BASE + "dataset_path: rows.csv\n", "rows.csv", "prefix,completion,contradiction_0\na,b\nc,d,e\nf,g\n",
+        ["rows.csv:2: 2 cells, expected 3", "rows.csv:4: 2 cells, expected 3"],
+    ),
+    "quote that is not closed": (
+        BASE + "dataset_path: rows.csv\n", "rows.csv", 'prefix,completion,contradiction_0\na,b,"c\n', ["not valid CSV"],
+    ),
+    "empty file": (BASE + "dataset_path: rows.csv\n", "rows.csv", "", ["rows.csv: no rows"]),
+    "header alone": (BASE + "dataset_path: rows.csv\n", "rows.csv", "prefix,completion\n", ["rows.csv: no rows"]),
+    "column named twice": (
+        BASE + "dataset_path: rows.csv\n", "rows.csv", "prefix,prefix,completion,contradiction_0\na,b,c,d\n",
+        ["columns named more than once: prefix"],
+    ),
+    "not Parquet": (BASE + "dataset_path: rows.parquet\n", "rows.parquet", "plain text", ["rows.parquet: not a readable Parquet file"]),
+    "unknown format": (BASE + "dataset_path: csv\ndataset_kwargs: {data_files: rows.xlsx}\n", "rows.xlsx", "x", ["expected one of .csv"]),
+}  # fmt: skip
+
+
+def write(path: Path, content: str | bytes) -> None:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_broken_input_is_named(kind, tmp_path, capsys):
+    config, name, content, expected = KINDS[kind]
+    write(tmp_path / "t.yaml", config)
+    write(tmp_path / name, content)
+    assert main(["validate", str(tmp_path / "t.yaml")]) == 1
+    output = capsys.readouterr().out
+    for text in expected:
+        assert text in output, output
+    assert "sound" not in output
+
+
+def test_every_problem_is_reported_not_just_the_first(tmp_path, capsys):
+    rows = [example_row(doc_id=str(i), turncated_prefixes=f"Part {i}. ") for i in range(6)]
+    rows[1]["completion"] = ""
+    rows[3]["contradiction_0"] = None
+    rows[5]["contradiction_1"] = rows[5]["contradiction_2"]
+    write(tmp_path / "rows.jsonl", jsonl(*rows))
+    write(tmp_path / "t.yaml", ON_ROWS)
+    assert main(["validate", str(tmp_path / "t.yaml")]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.rsplit("rows.jsonl:", 1)[1].split(":")[0] for line in lines[:3]] == ["2", "4", "6"]
+    assert lines[3].endswith("3 problems; 6 rows, 24 requests")
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.parquet"])
+def test_sound_input_passes_and_shows_the_requests(name, tmp_path, capsys):
+    rows = [example_row(), OTHER]
+    if name.endswith("parquet"):
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / name)
+    elif name.endswith("jsonl"):
+        write(tmp_path / name, jsonl(*rows))
+    else:
+        header = ",".join(rows[0])
+        write(tmp_path / name, "\n".join([header, *(",".join(f'"{cell}"' for cell in row.values()) for row in rows)]))
+    write(tmp_path / "t.yaml", BASE + f"dataset_path: {name}\n")
+    for target in (tmp_path / "t.yaml", tmp_path / name):
+        assert main(["validate", str(target)]) == 0
+        output = capsys.readouterr().out
+        assert "sound; 2 rows, 8 requests" in output
+        assert "context of the first row: 'The library opened in 1870.'" in output
+        assert "continuation 0: ' Its first keeper was a sailor from the north.'" in output
+
+
+def test_a_task_by_name_and_an_unknown_one(capsys):
+    assert main(["validate", "sample_factor"]) == 0
+    assert "sample_factor: sound" in capsys.readouterr().out
+    assert main(["validate", "sample_facto"]) == 1
+    assert "did you mean sample_factor" in capsys.readouterr().err
+
+
+def test_a_yaml_may_name_its_columns_or_use_templates(tmp_path, capsys):
+    row = {"context": "A storm came. ", "right": "It broke the old pier.", "wrong": "It spared the old pier.", "answer": 1}
+    write(tmp_path / "rows.jsonl", jsonl(row))
+    columns = "metadata: {columns: {prefix: context, completion: right, contradictions: [wrong]}}\n"
+    templates = "doc_to_text: '{{context}}'\ndoc_to_choice: '{{[wrong, right]}}'\ndoc_to_target: answer\n"
+    listed = "doc_to_text: context\ndoc_to_choice: [right, '{{wrong}}']\n"
+    for extra in (columns, templates, listed):
+        write(tmp_path / "t.yaml", ON_ROWS + extra)
+        assert main(["validate", str(tmp_path / "t.yaml")]) == 0, capsys.readouterr().out
+        assert "' It broke the old pier.'" in capsys.readouterr().out
+
+
+def test_templates_are_sandboxed(tmp_path, capsys):
+    escape = "doc_to_text: \"{{ ''.__class__.__mro__[1].__subclasses__() }}\"\ndoc_to_choice: [completion, contradiction_0]\n"
+    write(tmp_path / "rows.jsonl", SOUND)
+    write(tmp_path / "t.yaml", ON_ROWS + escape)
+    assert main(["validate", str(tmp_path / "t.yaml")]) == 1
+    assert "a template fails" in capsys.readouterr().out
+
+
+def test_the_published_expert_file_is_known_to_leak(shared, tmp_path, capsys):
+    shutil.copy(shared / "data" / "factor" / "expert_factor.csv", tmp_path)
+    assert main(["validate", "expert_factor", "--data-dir", str(tmp_path)]) == 1
+    assert "in 148 of 236 rows only the true completion has a space before punctuation, in 0" in capsys.readouterr().out
+    main(["validate", "expert_factor_clean", "--data-dir", str(tmp_path)])
+    assert "spacing" not in capsys.readouterr().out

@@ -1,0 +1,89 @@
+"""What the tests share: where the data is, tiny models, and runs of lm_eval."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SHARED = REPOSITORY.parent / "shared"
+TASKS = REPOSITORY / "tasks"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder with the published data and the reference scores."""
+    if not SHARED.is_dir():
+        pytest.skip("needs ../shared with the published data and reference scores")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def checkpoint() -> Path:
+    """The smaller of the sample's checkpoints: a real model with a real tokenizer."""
+    return TASKS / "sample" / "models" / "smaller"
+
+
+@pytest.fixture
+def factor_yaml(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a task YAML into ``tmp_path``: ``factor_yaml(dataset_path="rows.csv", metadata={...})``."""
+    import yaml
+
+    def write(name: str = "my_factor", **keys: Any) -> Path:
+        path = tmp_path / f"{name}.yaml"
+        content = {"include": str(TASKS / "factor" / "_factor.yaml"), "task": name, **keys}
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def write_rows(tmp_path: Path) -> Callable[..., Path]:
+    """Writes rows as JSONL into ``tmp_path``."""
+
+    def write(rows: Sequence[dict[str, Any]], name: str = "rows.jsonl") -> Path:
+        path = tmp_path / name
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def evaluate() -> Callable[..., dict[str, Any]]:
+    """Runs tasks through lm_eval in this process, without its built-in tasks."""
+    from lm_eval import simple_evaluate
+    from lm_eval.tasks import TaskManager
+
+    from lm_factuality.harness.run import register_models
+
+    register_models()
+
+    def run(model: Any, tasks: list[str], include: Path = TASKS, model_args: dict[str, Any] | None = None, **options: Any) -> Any:
+        metadata = {**(model_args or {}), **options.pop("metadata", {})}
+        manager = TaskManager(include_path=[str(TASKS), str(include)], include_defaults=False, metadata=metadata)
+        return simple_evaluate(model, model_args=model_args, tasks=tasks, task_manager=manager, **options)
+
+    return run
+
+
+def example_row(**changes: Any) -> dict[str, Any]:
+    """A sound row in the authors' columns."""
+    row = {
+        "doc_id": "d1",
+        "turncated_prefixes": "The library opened in 1870. ",
+        "completion": "Its first keeper was a sailor from the north.",
+        "contradiction_0": "Its first keeper was a baker from the north.",
+        "contradiction_1": "Its last keeper was a sailor from the north.",
+        "contradiction_2": "Its first keeper was a sailor from the south.",
+    }
+    return {**row, **changes}

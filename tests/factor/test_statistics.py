@@ -1,0 +1,57 @@
+"""Clustered errors against closed forms and against an independent way to the same number."""
+
+import math
+import pickle
+import statistics
+
+import numpy as np
+import pytest
+
+from lm_factuality.factor.statistics import Outcome, bootstrap_interval, clustered_stderr, mean
+
+
+def outcomes(values, clusters):
+    return [Outcome(value, str(cluster)) for value, cluster in zip(values, clusters, strict=True)]
+
+
+def test_with_one_row_a_cluster_it_is_the_standard_error_of_a_mean():
+    values = [1, 0, 0, 1, 1, 0, 1]
+    expected = statistics.stdev(values) / math.sqrt(len(values))
+    assert clustered_stderr(outcomes(values, range(7))) == pytest.approx(expected, abs=1e-12)
+
+
+def test_doubling_every_row_within_its_cluster_changes_nothing():
+    values = [1, 0, 0, 1, 1, 0, 1]
+    once = clustered_stderr(outcomes(values, range(7)))
+    assert clustered_stderr(outcomes(values * 2, list(range(7)) * 2)) == pytest.approx(once, abs=1e-12)
+
+
+def test_it_agrees_with_the_bootstrap_over_clusters():
+    rng = np.random.default_rng(1)
+    rates = rng.uniform(0.1, 0.9, 300)
+    clusters = rng.integers(0, 300, 900)
+    rows = outcomes((rng.random(900) < rates[clusters]).astype(float), clusters)
+    low, high = bootstrap_interval(rows)
+    assert (high - low) / (2 * 1.96) == pytest.approx(clustered_stderr(rows), rel=0.05)
+
+
+def test_unscored_rows_do_not_count():
+    rows = outcomes([1, 0], [1, 2])
+    assert mean([*rows, None]) == mean(rows) == 0.5
+    assert clustered_stderr([*rows, None]) == clustered_stderr(rows)
+
+
+def test_weights_pool_decisions():
+    assert mean([Outcome(1.0, "a", 1), Outcome(0.5, "b", 2)]) == pytest.approx(2 / 3)
+
+
+def test_nothing_scored_is_not_a_number():
+    assert math.isnan(mean([None]))
+    assert math.isnan(clustered_stderr([None]))
+    assert all(map(math.isnan, bootstrap_interval([None])))
+    assert math.isnan(clustered_stderr(outcomes([1, 1], ["same", "same"])))
+
+
+def test_an_outcome_travels_between_processes():
+    outcome = pickle.loads(pickle.dumps(Outcome(0.5, "doc", 2)))
+    assert (outcome, outcome.cluster, outcome.weight) == (0.5, "doc", 2)
