@@ -1,0 +1,162 @@
+"""The commands as a user types them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from lm_factuality.cli import main
+from lm_factuality.cli.commands import COMMANDS
+from tests.conftest import REPOSITORY, TASKS, example_row
+
+BASELINE = ["--model", "surface-baseline", "--model_args", "rule=random"]
+
+
+@pytest.fixture
+def corpus(write_rows, factor_yaml, tmp_path) -> Path:
+    write_rows([example_row(doc_id=str(i), turncated_prefixes=f"Part {i}. ") for i in range(3)])
+    factor_yaml(dataset_path="rows.jsonl")
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", [command.name for command in COMMANDS if command.name != "run"])
+def test_help_has_examples(command, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main([command, "--help"])
+    assert exit_.value.code == 0
+    output = capsys.readouterr().out
+    assert f"examples:\n  lm-factuality {command}" in output
+
+
+def test_run_has_every_option_of_lm_eval(capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    assert "--apply_chat_template" in capsys.readouterr().out
+
+
+def test_ls_names_the_tasks_and_their_folder(capsys):
+    assert main(["ls"]) == 0
+    output = capsys.readouterr().out
+    assert "expert_factor_clean" in output
+    assert str(TASKS) in output.replace("\n", "")
+
+
+def test_run_finds_own_and_other_tasks_and_saves_results(corpus, tmp_path, capsys):
+    arguments = ["run", *BASELINE, "--include_path", str(corpus), "--tasks", "my_factor,sample_factor", "--limit", "3"]
+    assert main([*arguments, "--output_path", str(tmp_path / "out"), "--log_samples"]) == 0
+    content = json.loads(next((tmp_path / "out").rglob("results_*.json")).read_text(encoding="utf-8"))
+    assert set(content["results"]) == {"my_factor", "sample_factor"}
+    assert main(["compare", str(tmp_path / "out")]) == 0
+    output = capsys.readouterr().out
+    assert "absent" in output
+    assert "--limit 3" in output
+
+
+def test_run_takes_a_config_file(corpus, tmp_path, capsys):
+    config = tmp_path / "run.yaml"
+    config.write_text(
+        f"model: surface-baseline\nmodel_args: {{rule: shortest}}\ninclude_path: {corpus}\ntasks: [my_factor]\n"
+        f"use_cache: {tmp_path / 'cache'}\noutput_path: {tmp_path / 'out'}\n",
+        encoding="utf-8",
+    )
+    assert main(["run", "--config", str(config)]) == 0
+    assert "my_factor" in capsys.readouterr().out
+    caches = [path.name for path in tmp_path.glob("cache*")]
+    assert len(caches) == 1
+    assert re.fullmatch(r"cache-[0-9a-f]{12}_rank0\.db", caches[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model_args", "pretrained=x,api_key=sk-1", "--tasks", "factor"], "--model_args holds api_key"),
+        (["--metadata", "auth_token=abc", "--tasks", "factor"], "--metadata holds auth_token"),
+        (["--config", "gone.yaml"], "gone.yaml: not a readable YAML file"),
+        ([*BASELINE, "--tasks", "factr"], "no task is called factr; did you mean factor"),
+        ([*BASELINE, "--tasks", "sample_factor", "--output_path", "/proc/nowhere"], "results cannot be written here"),
+        (["--model", "surface-baseline", "--model_args", "rule=best", "--tasks", "sample_factor"], "no rule 'best', expected one of"),
+    ],
+)
+def test_run_refuses_with_a_sentence(arguments, message, capsys):
+    assert main(["run", *arguments]) == 1
+    last = capsys.readouterr().err.rstrip().splitlines()[-1]
+    assert last.startswith("lm-factuality: ")
+    assert message in last
+
+
+def test_results_that_lm_eval_failed_to_save_are_no_success(corpus, tmp_path, monkeypatch, capsys):
+    from lm_eval.loggers import EvaluationTracker
+
+    monkeypatch.setattr(EvaluationTracker, "save_results_aggregated", lambda *_, **__: None)
+    arguments = [*BASELINE, "--include_path", str(corpus), "--tasks", "my_factor", "--output_path", str(tmp_path / "out")]
+    assert main(["run", *arguments]) == 1
+    assert "lm_eval saved no results" in capsys.readouterr().err
+
+
+def results_file(folder: Path, model: str, accuracy: float | None, **metadata) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    values = {"sample_len": 736, "acc_bytes,none": 0.4, "unscored,none": 2.0}
+    if accuracy is not None:
+        values |= {"factor_acc,none": accuracy, "factor_acc_stderr,none": 0.017, "factor_acc_worst,none": accuracy - 0.01,
+                   "factor_acc_best,none": accuracy + 0.01}  # fmt: skip
+    data = {"is_upstream": False, "rows": 736, "upstream_rows": 1036, "git_blob": "abc"}
+    content = {
+        "results": {"news_factor": values, "hellaswag": {"acc,none": 0.3}},
+        "configs": {"news_factor": {"metadata": {"window": 1024, "data": data, **metadata}}, "hellaswag": {}},
+        "config": {"model": "hf", "model_args": {"pretrained": model}},
+    }
+    path = folder / "results_2026-01-01.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_compare_puts_results_beside_the_papers_figures(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    results_file(tmp_path / "a", "facebook/opt-66b", 0.6667)
+    results_file(tmp_path / "b", "/models/opt-66b", None)
+    figures = REPOSITORY / "configs" / "reproduce" / "factor_figures.yaml"
+    assert main(["compare", str(tmp_path), "--with", str(figures)]) == 0
+    output = capsys.readouterr().out
+    assert re.search(r"news_factor +facebook/opt-66b +66\.7 +1\.7 +68\.1 +-1\.4 +736 +2", output)
+    assert re.search(r"news_factor +/models/opt-66b +absent", output)
+    assert "not the published file: 736 rows of 1036" in output
+    assert "2 rows unscored, factor_acc between 65.7 and 67.7 if they were wrong or right" in output
+    assert re.search(r"wiki_factor +EleutherAI/gpt-neox-20b +58\.0", output)
+    assert "hellaswag" not in output
+
+
+def test_the_papers_figures_are_those_of_its_text():
+    from lm_factuality.compare import read_figures
+
+    figures = {(figure.model, figure.task): figure.percent for figure in read_figures(REPOSITORY / "configs/reproduce/factor_figures.yaml")}
+    assert figures == {
+        ("EleutherAI/gpt-neox-20b", "wiki_factor"): 58.0,
+        ("facebook/opt-66b", "news_factor"): 68.1,
+        ("facebook/opt-66b", "wiki_factor"): 57.7,
+        ("facebook/opt-30b", "expert_factor"): 55.9,
+        ("EleutherAI/gpt-neo-2.7B", "wiki_factor"): 46.3,
+        ("facebook/opt-2.7b", "wiki_factor"): 46.6,
+        ("EleutherAI/gpt-j-6b", "wiki_factor"): 53.5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("figures: 3", "no list 'figures'"), ("figures: [{model: a}]", "figure 1: "), ("a: [", "not a readable YAML file")],
+)
+def test_compare_refuses_what_are_no_figures(content, message, tmp_path, capsys):
+    (tmp_path / "figures.yaml").write_text(content, encoding="utf-8")
+    results_file(tmp_path, "gpt2", 0.3)
+    assert main(["compare", str(tmp_path), "--with", str(tmp_path / "figures.yaml")]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("content", "message"), [(None, "no results_*.json here"), ("{}", "not a results file"), ("x", "not a results file")])
+def test_compare_refuses_what_are_no_results(content, message, tmp_path, capsys):
+    if content is not None:
+        (tmp_path / "results_1.json").write_text(content, encoding="utf-8")
+    assert main(["compare", str(tmp_path)]) == 1
+    assert message in capsys.readouterr().err

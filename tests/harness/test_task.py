@@ -1,0 +1,211 @@
+"""The FACTOR tasks in lm_eval: metrics, groups, data and what the results say of themselves."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.factor.statistics import Outcome, clustered_stderr
+from tests.conftest import TASKS, example_row
+
+
+def write_csv(path: Path, rows: list[dict]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@pytest.fixture
+def data_dir(tmp_path) -> Path:
+    """A local folder that stands in for the three published files."""
+    folder = tmp_path / "published"
+    folder.mkdir()
+    for position, name in enumerate(("wiki", "news", "expert")):
+        rows = [
+            example_row(doc_id=str(i // 2), turncated_prefixes=f"Item {i} of {name}. ", completion=f"It fell in {1800 + i} ,then rose .")
+            for i in range(4 + 2 * position)
+        ]
+        write_csv(folder / f"{name}_factor.csv", rows)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sample(checkpoint):
+    from lm_eval import simple_evaluate
+    from lm_eval.tasks import TaskManager
+
+    manager = TaskManager(include_path=str(TASKS), include_defaults=False)
+    arguments = {"pretrained": str(checkpoint), "dtype": "float32"}
+    return simple_evaluate(
+        "hf", model_args=arguments, tasks=["sample_factor"], task_manager=manager, limit=60, batch_size=16, device="cpu"
+    )
+
+
+def test_metrics_are_the_means_of_what_the_samples_say(sample):
+    results, samples = sample["results"]["sample_factor"], sample["samples"]["sample_factor"]
+    assert len(samples) == 60
+    for metric in ("factor_acc", "acc", "acc_bytes"):
+        outcomes = [Outcome(each[metric], each["doc"]["doc_id"]) for each in samples]
+        assert results[f"{metric},none"] == pytest.approx(sum(outcomes) / 60)
+        assert results[f"{metric}_stderr,none"] == pytest.approx(clustered_stderr(outcomes))
+    right = 0
+    for each in samples:
+        assert len(each["factor_mean_logprob"]) == len(each["factor_num_tokens"]) == 4
+        wins = all(each["factor_mean_logprob"][0] > other for other in each["factor_mean_logprob"][1:])
+        assert each["factor_acc"] == wins
+        right += wins
+    assert results["factor_acc,none"] == pytest.approx(right / 60)
+
+
+def test_clusters_are_documents_not_rows(sample):
+    samples = sample["samples"]["sample_factor"]
+    by_row = clustered_stderr([Outcome(each["factor_acc"], str(each["doc_id"])) for each in samples])
+    assert sample["results"]["sample_factor"]["factor_acc_stderr,none"] != pytest.approx(by_row, abs=1e-9)
+
+
+def test_accuracy_against_each_error_type(sample):
+    results, samples = sample["results"]["sample_factor"], sample["samples"]["sample_factor"]
+    for kind in ("entity", "predicate", "circumstance"):
+        beaten = [
+            each["factor_mean_logprob"][0] > value
+            for each in samples
+            for value, other in zip(each["factor_mean_logprob"], each["doc"]["error_types"], strict=True)
+            if other == kind
+        ]
+        assert results[f"factor_acc_vs_{kind},none"] == pytest.approx(sum(beaten) / len(beaten))
+        assert isinstance(results[f"factor_acc_vs_{kind}_stderr,none"], float)
+
+
+def test_results_and_samples_are_plain_json(sample):
+    from lm_eval.utils import handle_non_serializable
+
+    text = json.dumps(sample["samples"]["sample_factor"][0], default=handle_non_serializable, allow_nan=False)
+    assert '"factor_mean_logprob"' in text
+    assert not [name for name in sample["results"]["sample_factor"] if "_stderr_stderr" in name]
+
+
+def test_provenance_is_in_the_results(sample):
+    metadata = sample["configs"]["sample_factor"]["metadata"]
+    assert metadata["data"]["file"] == "sample_factor.csv"
+    assert len(metadata["data"]["git_blob"]) == 40
+    assert metadata["suite_version"]
+
+
+def test_the_group_is_the_unweighted_mean_of_its_three(evaluate, checkpoint, data_dir):
+    arguments = {"pretrained": str(checkpoint), "dtype": "float32"}
+    results = evaluate("hf", ["factor"], model_args=arguments, metadata={"data_dir": str(data_dir)})
+    scores = [results["results"][f"{name}_factor"]["factor_acc,none"] for name in ("wiki", "news", "expert")]
+    assert results["groups"]["factor"]["factor_acc,none"] == pytest.approx(sum(scores) / 3)
+    assert [results["n-samples"][f"{name}_factor"]["effective"] for name in ("wiki", "news", "expert")] == [4, 6, 8]
+    assert results["configs"]["wiki_factor"]["metadata"]["data"]["is_upstream"] is False
+
+
+def test_the_clean_task_has_no_space_before_punctuation(evaluate, checkpoint, data_dir):
+    arguments = {"pretrained": str(checkpoint), "dtype": "float32"}
+    samples = evaluate(
+        "hf", ["expert_factor", "expert_factor_clean"], model_args=arguments, metadata={"data_dir": str(data_dir)}
+    )["samples"]
+    published, clean = (samples[name][0]["doc"]["choices"][0] for name in ("expert_factor", "expert_factor_clean"))
+    assert published == "It fell in 1800 ,then rose ."
+    assert clean == "It fell in 1800,then rose."
+
+
+def test_spacing_alone_scores_what_is_known_on_the_published_file(evaluate, shared):
+    """74.0% when ties are shared; here a hash breaks them. On the cleaned rows nothing is left of it."""
+    results = evaluate(
+        "surface-baseline", ["expert_factor", "expert_factor_clean"], model_args={"rule": "spacing"},
+        metadata={"data_dir": str(shared / "data" / "factor")},
+    )["results"]  # fmt: skip
+    assert results["expert_factor"]["acc,none"] == pytest.approx(0.74, abs=0.03)
+    assert results["expert_factor_clean"]["acc,none"] == pytest.approx(0.25, abs=0.08)
+
+
+def test_rows_that_cannot_be_scored_are_counted_beside_the_score(evaluate, checkpoint, write_rows, factor_yaml, tmp_path, caplog):
+    rows = [example_row(doc_id=str(i), turncated_prefixes=f"Part {i}. ") for i in range(4)]
+    rows[0]["contradiction_1"] = ""
+    rows[2]["completion"] = rows[2]["contradiction_0"]
+    write_rows(rows)
+    factor_yaml(dataset_path="rows.jsonl")
+    with caplog.at_level(logging.WARNING):
+        results = evaluate("hf", ["my_factor"], tmp_path, {"pretrained": str(checkpoint), "dtype": "float32"})
+    assert "2 of 4 rows cannot be scored" in caplog.text
+    values, samples = results["results"]["my_factor"], results["samples"]["my_factor"]
+    assert values["unscored,none"] == 2
+    assert samples[0]["unscored"] == "choice 2 is empty"
+    assert "identical to the completion" in samples[2]["unscored"]
+    assert samples[0]["factor_acc"] is None
+    right = sum(sample["factor_acc"] or 0 for sample in samples)
+    assert values["factor_acc,none"] == right / 2
+    assert (values["factor_acc_worst,none"], values["factor_acc_best,none"]) == (right / 4, (right + 2) / 4)
+
+
+def test_broken_files_are_refused_by_the_task_too(evaluate, checkpoint, factor_yaml, tmp_path):
+    (tmp_path / "rows.jsonl").write_text("{}\n[1]\n{]\n", encoding="utf-8")
+    factor_yaml(dataset_path="rows.jsonl")
+    with pytest.raises((DataError, ConfigError)):
+        evaluate("hf", ["my_factor"], tmp_path, {"pretrained": str(checkpoint)})
+    factor_yaml("other", dataset_path="rows.jsonl", metric_list=[])
+    with pytest.raises(ConfigError, match="unknown key 'metric_list'"):
+        evaluate("hf", ["other"], tmp_path, {"pretrained": str(checkpoint)})
+
+
+def test_credentials_in_the_models_arguments_do_not_reach_the_tasks_config(evaluate, write_rows, factor_yaml, tmp_path):
+    write_rows([example_row()])
+    factor_yaml(dataset_path="rows.jsonl")
+    secret = {"rule": "random", "api_key": "sk-secret"}
+    results = evaluate("surface-baseline", ["my_factor"], tmp_path, secret)
+    assert "sk-secret" not in json.dumps(results["configs"])
+
+
+def test_lm_evals_request_cache_is_not_used(evaluate, checkpoint, write_rows, factor_yaml, tmp_path, monkeypatch):
+    monkeypatch.setenv("LM_HARNESS_CACHE_PATH", str(tmp_path / "requests"))
+    factor_yaml(dataset_path="rows.jsonl")
+    seen = []
+    for prefix in ("One. ", "Two. "):
+        write_rows([example_row(turncated_prefixes=prefix)])
+        results = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"}, cache_requests=True)
+        seen.append(results["samples"]["my_factor"][0]["arguments"][0][0])
+    assert seen == ["One.", "Two."]
+
+
+def test_predict_only_gives_answers_without_metrics(evaluate, write_rows, factor_yaml, tmp_path):
+    write_rows([example_row()])
+    factor_yaml(dataset_path="rows.jsonl")
+    results = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"}, predict_only=True)
+    assert len(results["samples"]["my_factor"][0]["resps"]) == 4
+
+
+def test_a_corpus_is_a_yaml_of_eight_lines(evaluate, checkpoint, tmp_path, write_rows):
+    write_rows([{"context": "It rained. ", "right": "The match was called off.", "wrong": "The match went on.", "article": 7}])
+    text = f"""\
+include: {TASKS / "factor" / "_factor.yaml"}
+task: weather_factor
+dataset_path: rows.jsonl
+metadata:
+  version: 1.0
+  license: CC0-1.0
+  columns: {{prefix: context, completion: right, contradictions: [wrong], doc_id: article}}
+"""
+    (tmp_path / "weather.yaml").write_text(text, encoding="utf-8")
+    results = evaluate("hf", ["weather_factor"], tmp_path, {"pretrained": str(checkpoint), "dtype": "float32"})
+    assert results["samples"]["weather_factor"][0]["doc"]["doc_id"] == "7"
+    assert results["results"]["weather_factor"]["unscored,none"] == 0
+
+
+def test_a_dataset_on_the_hub_is_loaded_by_datasets(evaluate, tmp_path, factor_yaml):
+    """A folder in the Hub's layout goes the same way through ``datasets.load_dataset`` as a repository."""
+    repository = tmp_path / "org" / "corpus"
+    repository.mkdir(parents=True)
+    write_csv(repository / "test.csv", [example_row(doc_id=str(i)) for i in range(3)])
+    factor_yaml(dataset_path=str(repository))
+    results = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"})
+    assert results["n-samples"]["my_factor"]["effective"] == 3
+    factor_yaml("other", dataset_path=str(repository), test_split="dev")
+    with pytest.raises(ConfigError, match="test_split is 'dev', but .* has the splits test"):
+        evaluate("surface-baseline", ["other"], tmp_path, {"rule": "random"})

@@ -1,0 +1,98 @@
+"""The sample benchmark through vLLM in this process and through a ``vllm serve``: the same accuracy as ``hf``.
+
+``make test-vllm`` builds the environment that this needs and runs it there.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY, TASKS
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="needs vLLM; make test-vllm installs it"),
+]
+
+MODEL = TASKS / "sample" / "models" / "larger"
+BIN = Path(sys.executable).parent
+ENVIRONMENT = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
+STARTUP_SECONDS = 240
+
+
+def run(folder: Path, model: str, arguments: str) -> dict[int, dict]:
+    command = [
+        str(BIN / "lm-factuality"), "run", "--model", model, "--model_args", arguments, "--tasks", "sample_factor",
+        "--limit", "120", "--output_path", str(folder), "--log_samples", "--batch_size", "16" if model == "hf" else "1",
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=REPOSITORY, env=ENVIRONMENT, capture_output=True, text=True, timeout=550)
+    assert done.returncode == 0, done.stderr[-4000:]
+    samples = next(folder.rglob("samples_sample_factor_*.jsonl"))
+    return {sample["doc_id"]: sample for sample in map(json.loads, samples.open(encoding="utf-8"))}
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory) -> dict[int, dict]:
+    return run(tmp_path_factory.mktemp("hf"), "hf", f"pretrained={MODEL},dtype=float32")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [
+        str(BIN / "vllm"), "serve", str(MODEL), "--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port),
+        "--dtype", "float32", "--enforce-eager", "--max-model-len", "512",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + STARTUP_SECONDS
+    try:
+        while True:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
+                break
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                assert process.poll() is None, f"vllm serve ended with {process.returncode}"
+                assert time.monotonic() < deadline, f"vllm serve is not up after {STARTUP_SECONDS} s"
+                time.sleep(1)
+        yield f"http://127.0.0.1:{port}/v1/completions"
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def compare(local: dict[int, dict], other: dict[int, dict]) -> None:
+    assert local.keys() == other.keys()
+    flips = 0
+    for row, sample in local.items():
+        assert sample["factor_num_tokens"] == other[row]["factor_num_tokens"]
+        assert sample["factor_mean_logprob"] == pytest.approx(other[row]["factor_mean_logprob"], abs=2e-3)
+        flips += sample["factor_acc"] != other[row]["factor_acc"]
+    assert flips <= 1  # rounding may decide a row that is nearly a tie
+
+
+@pytest.mark.timeout(900)
+def test_vllm_scores_as_hf_does(local, tmp_path):
+    arguments = f"pretrained={MODEL},dtype=float32,enforce_eager=True,max_model_len=512"
+    compare(local, run(tmp_path, "vllm", arguments))
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("backend", ["huggingface", "remote"])
+def test_a_vllm_server_scores_as_hf_does(local, server, tmp_path, backend):
+    tokenizer = f",tokenizer={MODEL}" if backend == "huggingface" else ""
+    arguments = f"model=tiny,base_url={server},tokenizer_backend={backend},max_length=512,num_concurrent=4{tokenizer}"
+    compare(local, run(tmp_path, "local-completions", arguments))
