@@ -53,7 +53,9 @@ def validate(targets: Sequence[str], include_path: Sequence[str] = (), data_dir:
 def _check(target: str, config: dict[str, Any], data_dir: str | None) -> Report:
     problems: list[str] = []
     if config.get("class") is None:
-        problems.append(f"{target}: no FACTOR task: it does not include tasks/factor/_factor.yaml, which names the class")
+        problems.append(
+            f"{target}: no FACTOR task: it does not include tasks/factor/_factor.yaml, which names the class"
+        )
     try:
         loaded = load_corpus(parse_corpus(config), data_dir)
     except FactualityError as error:

@@ -68,7 +68,9 @@ def evaluate() -> Callable[..., dict[str, Any]]:
 
     register_models()
 
-    def run(model: Any, tasks: list[str], include: Path = TASKS, model_args: dict[str, Any] | None = None, **options: Any) -> Any:
+    def run(
+        model: Any, tasks: list[str], include: Path = TASKS, model_args: dict[str, Any] | None = None, **options: Any
+    ) -> Any:
         metadata = {**(model_args or {}), **options.pop("metadata", {})}
         manager = TaskManager(include_path=[str(TASKS), str(include)], include_defaults=False, metadata=metadata)
         options.setdefault("device", "cpu")

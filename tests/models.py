@@ -84,7 +84,10 @@ class CompletionsServer:
                 if any(map(server.fails, prompts)):
                     self.send_error(500, "out of order")
                     return
-                choices = [{"index": index, "text": "", "logprobs": server.logprobs(prompt)} for index, prompt in enumerate(prompts)]
+                choices = [
+                    {"index": index, "text": "", "logprobs": server.logprobs(prompt)}
+                    for index, prompt in enumerate(prompts)
+                ]
                 body = json.dumps({"choices": choices}).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")

@@ -15,6 +15,11 @@ from lm_factuality.data.registry import SOURCES, Source, find_source
 from lm_factuality.errors import DataError
 from lm_factuality.tables import print_table
 
+_RUN_HELP = """\
+lm-factuality run is lm-eval's own run, as described below, with the suite's tasks and models registered:
+  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor --output_path results --log_samples
+  lm-factuality run --model surface-baseline --model_args rule=spacing --tasks expert_factor"""
+
 
 @dataclass(frozen=True)
 class Command:
@@ -42,6 +47,8 @@ def run_lm_eval(arguments: Sequence[str]) -> int:
     """``run``: everything after it is lm_eval's."""
     from lm_factuality.harness.run import run
 
+    if not arguments or {"-h", "--help"} & set(arguments):
+        sys.stdout.write(f"{_RUN_HELP}\n\n")
     run(arguments or ["--help"])
     return 0
 
@@ -204,7 +211,8 @@ def _number(value: float | None) -> str:
     return "absent" if value is None else f"{value:.1f}"
 
 
-def _run_placeholder(parsed: argparse.Namespace) -> int:
+def _run(parsed: argparse.Namespace) -> int:
+    """For the list of commands alone: ``main`` hands ``run`` to lm_eval before this parser sees its options."""
     return run_lm_eval([])
 
 
@@ -213,7 +221,7 @@ COMMANDS = (
             "  lm-factuality quickstart --output /tmp/first-run", _quickstart_options, _quickstart),
     Command("run", "lm_eval's own run, with the suite's tasks and models registered (see 'run --help')",
             "  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor\n"
-            "  lm-factuality run --config configs/reproduce/factor.yaml", _no_options, _run_placeholder),
+            "  lm-factuality run --config configs/reproduce/factor.yaml", _no_options, _run),
     Command("ls", "list the suite's tasks and where their YAMLs lie", "  lm-factuality ls", _no_options, _ls),
     Command("data", "list, download or verify the published benchmarks",
             "  lm-factuality data ls\n  lm-factuality data fetch news_factor\n"

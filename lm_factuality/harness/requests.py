@@ -77,6 +77,8 @@ class _Encoder:
     def encode(self, context: str, continuation: str, window: int | None) -> _Encoded | ScoredContinuation:
         if not continuation.strip():
             return ScoredContinuation(None, False, 0, False, "the completion is empty")
+        if context == "" and self._lm.prefix_token_id is None:
+            return ScoredContinuation(None, False, 0, False, "the prefix is empty and the tokenizer has no first token")
         context_ids, continuation_ids = self._split(context, continuation)
         count = len(continuation_ids)
         if count == 0:

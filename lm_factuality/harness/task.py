@@ -65,7 +65,9 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
         }  # fmt: skip
         own.update((key, config[key]) for key in ("task", "task_alias", "tag") if key in config)
         super().__init__(config=own)
-        self.config.doc_to_choice = "choices"  # now, as the base class tries it on the first row, which may be unscorable
+        self.config.doc_to_choice = (
+            "choices"  # now, as the base class tries it on the first row, which may be unscorable
+        )
         self.OUTPUT_TYPE = requests.REQUEST_TYPE  # what lm_eval pads by when several processes share the work
         if caution := metadata.get("caution"):
             logger.warning("%s: %s", self.config.task, " ".join(str(caution).split()))

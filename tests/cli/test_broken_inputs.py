@@ -175,7 +175,12 @@ def test_a_task_by_name_and_an_unknown_one(capsys):
 
 
 def test_a_yaml_may_name_its_columns_or_use_templates(tmp_path, capsys):
-    row = {"context": "A storm came. ", "right": "It broke the old pier.", "wrong": "It spared the old pier.", "answer": 1}
+    row = {
+        "context": "A storm came. ",
+        "right": "It broke the old pier.",
+        "wrong": "It spared the old pier.",
+        "answer": 1,
+    }
     write(tmp_path / "rows.jsonl", jsonl(row))
     columns = "metadata: {columns: {prefix: context, completion: right, contradictions: [wrong]}}\n"
     templates = "doc_to_text: '{{context}}'\ndoc_to_choice: '{{[wrong, right]}}'\ndoc_to_target: answer\n"

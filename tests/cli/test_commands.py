@@ -77,7 +77,10 @@ def test_run_takes_a_config_file(corpus, tmp_path, capsys):
         (["--config", "gone.yaml"], "gone.yaml: not a readable YAML file"),
         ([*BASELINE, "--tasks", "factr"], "no task is called factr; did you mean factor"),
         ([*BASELINE, "--tasks", "sample_factor", "--output_path", "/proc/nowhere"], "results cannot be written here"),
-        (["--model", "surface-baseline", "--model_args", "rule=best", "--tasks", "sample_factor"], "no rule 'best', expected one of"),
+        (
+            ["--model", "surface-baseline", "--model_args", "rule=best", "--tasks", "sample_factor"],
+            "no rule 'best', expected one of",
+        ),
     ],
 )
 def test_run_refuses_with_a_sentence(arguments, message, capsys):
@@ -91,7 +94,15 @@ def test_results_that_lm_eval_failed_to_save_are_no_success(corpus, tmp_path, mo
     from lm_eval.loggers import EvaluationTracker
 
     monkeypatch.setattr(EvaluationTracker, "save_results_aggregated", lambda *_, **__: None)
-    arguments = [*BASELINE, "--include_path", str(corpus), "--tasks", "my_factor", "--output_path", str(tmp_path / "out")]
+    arguments = [
+        *BASELINE,
+        "--include_path",
+        str(corpus),
+        "--tasks",
+        "my_factor",
+        "--output_path",
+        str(tmp_path / "out"),
+    ]
     assert main(["run", *arguments]) == 1
     assert "lm_eval saved no results" in capsys.readouterr().err
 
@@ -131,7 +142,10 @@ def test_compare_puts_results_beside_the_papers_figures(tmp_path, capsys, monkey
 def test_the_papers_figures_are_those_of_its_text():
     from lm_factuality.compare import read_figures
 
-    figures = {(figure.model, figure.task): figure.percent for figure in read_figures(REPOSITORY / "configs/reproduce/factor_figures.yaml")}
+    figures = {
+        (figure.model, figure.task): figure.percent
+        for figure in read_figures(REPOSITORY / "configs/reproduce/factor_figures.yaml")
+    }
     assert figures == {
         ("EleutherAI/gpt-neox-20b", "wiki_factor"): 58.0,
         ("facebook/opt-66b", "news_factor"): 68.1,
@@ -145,7 +159,11 @@ def test_the_papers_figures_are_those_of_its_text():
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("figures: 3", "no list 'figures'"), ("figures: [{model: a}]", "figure 1: "), ("a: [", "not a readable YAML file")],
+    [
+        ("figures: 3", "no list 'figures'"),
+        ("figures: [{model: a}]", "figure 1: "),
+        ("a: [", "not a readable YAML file"),
+    ],
 )
 def test_compare_refuses_what_are_no_figures(content, message, tmp_path, capsys):
     (tmp_path / "figures.yaml").write_text(content, encoding="utf-8")
@@ -154,7 +172,10 @@ def test_compare_refuses_what_are_no_figures(content, message, tmp_path, capsys)
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("content", "message"), [(None, "no results_*.json here"), ("{}", "not a results file"), ("x", "not a results file")])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "no results_*.json here"), ("{}", "not a results file"), ("x", "not a results file")],
+)
 def test_compare_refuses_what_are_no_results(content, message, tmp_path, capsys):
     if content is not None:
         (tmp_path / "results_1.json").write_text(content, encoding="utf-8")

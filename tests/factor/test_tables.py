@@ -7,7 +7,7 @@ import pytest
 from lm_factuality.errors import DataError
 from lm_factuality.factor.tables import read_table
 
-ROWS = [{"prefix": "A, \"b\"\nc ", "completion": "NA"}, {"prefix": "", "completion": "1.50"}]
+ROWS = [{"prefix": 'A, "b"\nc ', "completion": "NA"}, {"prefix": "", "completion": "1.50"}]
 
 
 def test_csv_jsonl_and_parquet_give_the_same_rows(tmp_path):

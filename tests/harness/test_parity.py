@@ -20,7 +20,9 @@ COMMANDS = {
 
 
 def reference(shared: Path, task: str) -> list[dict]:
-    return [json.loads(line) for line in (shared / "reference" / "factor_parity" / f"{task}.jsonl").open(encoding="utf-8")]
+    return [
+        json.loads(line) for line in (shared / "reference" / "factor_parity" / f"{task}.jsonl").open(encoding="utf-8")
+    ]
 
 
 @pytest.fixture(scope="module", params=COMMANDS)

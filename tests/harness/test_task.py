@@ -28,7 +28,11 @@ def data_dir(tmp_path) -> Path:
     folder.mkdir()
     for position, name in enumerate(("wiki", "news", "expert")):
         rows = [
-            example_row(doc_id=str(i // 2), turncated_prefixes=f"Item {i} of {name}. ", completion=f"It fell in {1800 + i} ,then rose .")
+            example_row(
+                doc_id=str(i // 2),
+                turncated_prefixes=f"Item {i} of {name}. ",
+                completion=f"It fell in {1800 + i} ,then rose .",
+            )
             for i in range(4 + 2 * position)
         ]
         write_csv(folder / f"{name}_factor.csv", rows)
@@ -126,7 +130,9 @@ def test_spacing_alone_scores_what_is_known_on_the_published_file(evaluate, shar
     assert results["expert_factor_clean"]["acc,none"] == pytest.approx(0.25, abs=0.08)
 
 
-def test_rows_that_cannot_be_scored_are_counted_beside_the_score(evaluate, checkpoint, write_rows, factor_yaml, tmp_path, caplog):
+def test_rows_that_cannot_be_scored_are_counted_beside_the_score(
+    evaluate, checkpoint, write_rows, factor_yaml, tmp_path, caplog
+):
     rows = [example_row(doc_id=str(i), turncated_prefixes=f"Part {i}. ") for i in range(4)]
     rows[0]["contradiction_1"] = ""
     rows[2]["completion"] = rows[2]["contradiction_0"]
@@ -182,7 +188,9 @@ def test_predict_only_gives_answers_without_metrics(evaluate, write_rows, factor
 
 
 def test_a_corpus_is_a_yaml_of_eight_lines(evaluate, checkpoint, tmp_path, write_rows):
-    write_rows([{"context": "It rained. ", "right": "The match was called off.", "wrong": "The match went on.", "article": 7}])
+    write_rows(
+        [{"context": "It rained. ", "right": "The match was called off.", "wrong": "The match went on.", "article": 7}]
+    )
     text = f"""\
 include: {TASKS / "factor" / "_factor.yaml"}
 task: weather_factor
