@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from lm_factuality.console import print_table
 from lm_factuality.errors import DataError
 from lm_factuality.quickstart import TASK
 from lm_factuality.suite import tasks_folder
-from lm_factuality.tables import print_table
 
 _PLAIN = """\
 task: plain_multiple_choice

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lm_factuality.console import print_table
 from lm_factuality.data.fetch import blob_id, cached_path, fetch, locate
 from lm_factuality.data.registry import SOURCES, Source, find_source
 from lm_factuality.errors import DataError
-from lm_factuality.tables import print_table
 
 _RUN_HELP = """\
 lm-factuality run is lm-eval's own run, as described below, with the suite's tasks and models registered:
