@@ -106,8 +106,11 @@ def fetch(source: Source) -> Path:
 
 
 def check(source: Source, path: Path) -> None:
-    """Raises:
-    DataError: ``path`` is not the file that the registry names."""
+    """Compares ``path`` with the blob id of the registry.
+
+    Raises:
+        DataError: it is another file; the text says how to get the right one.
+    """
     found = blob_id(path)
     if found != source.blob:
         raise DataError(
