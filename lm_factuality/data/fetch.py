@@ -65,7 +65,7 @@ def locate(source: Source, data_dir: str | Path | None = None) -> Located:
     """
     folder = data_dir or os.environ.get("LM_FACTUALITY_DATA")
     if folder:
-        path = Path(folder).expanduser() / source.filename
+        path = Path(str(folder)).expanduser() / source.filename
         if not path.is_file():
             raise DataError(
                 f"{path}: no such file; the data folder must hold {source.filename} of {source.repository}, "

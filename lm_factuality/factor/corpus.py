@@ -18,7 +18,7 @@ from lm_factuality.errors import ConfigError
 PAPER_WINDOW = 1024  # tokens of prefix and completion together that a model sees (section 4.2)
 
 TEMPLATE_KEYS = ("doc_to_text", "doc_to_choice", "doc_to_target")
-FORMATS = {"csv": ".csv", "json": ".jsonl", "parquet": ".parquet"}  # lm_eval name: file ending
+LOADERS = {"csv": ".csv", "json": ".jsonl", "parquet": ".parquet"}  # lm_eval name: file ending
 _KEYS = {
     "class", "task", "task_alias", "tag", "include", "dataset_path", "dataset_name", "dataset_kwargs", "test_split",
     "doc_to_text", "doc_to_choice", "doc_to_target", "num_fewshot", "output_type", "metadata",
@@ -39,11 +39,11 @@ class Columns:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A task YAML, checked. Paths are absolute; ``folder`` is where the YAML lies."""
+    """A task YAML, checked; ``folder`` is where it lies, nothing if lm_eval does not say."""
 
     task: str
     where: str
-    folder: Path
+    folder: Path | None
     source: str | None = None
     dataset_path: str | None = None
     dataset_name: str | None = None
@@ -67,12 +67,13 @@ def parse_corpus(config: Mapping[str, Any]) -> Corpus:
     problems = list(_config_problems(config, metadata))
     if problems:
         raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems))
-    folder = Path(where).parent if where != "inline" else Path.cwd()
+    folder = Path(where).parent if where != "inline" else None
     options = dict(config.get("dataset_kwargs") or {})
     data_files = options.pop("data_files", None)
     dataset_path = config.get("dataset_path")
-    if dataset_path and Path(dataset_path).suffix in FORMATS.values():
-        data_files, dataset_path = dataset_path, Path(dataset_path).suffix[1:].replace("jsonl", "json")
+    for loader, ending in LOADERS.items():
+        if dataset_path and dataset_path.lower().endswith(ending):
+            data_files, dataset_path = dataset_path, loader
     columns: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in (metadata.get("columns") or {}).items()
@@ -83,8 +84,14 @@ def parse_corpus(config: Mapping[str, Any]) -> Corpus:
         test_split=config.get("test_split") or "test", columns=Columns(**columns),
         templates={key: config[key] for key in TEMPLATE_KEYS if config.get(key) is not None},
         normalise_spacing=metadata.get("spacing") == "normalised",
-        window=metadata.get("window", PAPER_WINDOW),
+        window=_window(metadata),
     )  # fmt: skip
+
+
+def _window(metadata: Mapping[str, Any]) -> Any:
+    """The window as given; ``--metadata window=null`` arrives as text."""
+    window = metadata.get("window", PAPER_WINDOW)
+    return None if str(window).lower() in ("null", "none") else window
 
 
 def _config_problems(config: Mapping[str, Any], metadata: Any) -> Sequence[str]:
@@ -102,9 +109,14 @@ def _config_problems(config: Mapping[str, Any], metadata: Any) -> Sequence[str]:
         problems.append(f"output_type: found {config['output_type']!r}, expected multiple_choice")
     if not (metadata.get("source") or config.get("dataset_path")):
         problems.append("no data: give dataset_path (a CSV, JSONL or Parquet file, or a dataset on the Hub)")
+    for key in ("dataset_path", "dataset_name", "test_split"):
+        if config.get(key) is not None and not isinstance(config[key], str):
+            problems.append(f"{key}: found {config[key]!r}, expected text")
+    if config.get("num_fewshot"):
+        problems.append(f"num_fewshot: found {config['num_fewshot']!r}, expected 0: FACTOR has no demonstrations")
     if metadata.get("spacing") not in (None, "published", "normalised"):
         problems.append(f"metadata.spacing: found {metadata['spacing']!r}, expected published or normalised")
-    window = metadata.get("window", PAPER_WINDOW)
+    window = _window(metadata)
     if window is not None and (not isinstance(window, int) or isinstance(window, bool) or window < 2):
         problems.append(
             f"metadata.window: found {window!r}, expected a number of tokens, at least 2, or null for no limit"
@@ -112,7 +124,11 @@ def _config_problems(config: Mapping[str, Any], metadata: Any) -> Sequence[str]:
     options = config.get("dataset_kwargs") or {}
     if not isinstance(options, Mapping):
         problems.append(f"dataset_kwargs: found a {type(options).__name__}, expected a mapping")
-    elif config.get("dataset_path") in FORMATS and "data_files" not in options:
+    elif (
+        isinstance(config.get("dataset_path"), str)
+        and config["dataset_path"] in LOADERS
+        and "data_files" not in options
+    ):
         problems.append(f"dataset_path is {config['dataset_path']!r}, but dataset_kwargs.data_files names no file")
     columns = metadata.get("columns") or {}
     if not isinstance(columns, Mapping):

@@ -13,7 +13,7 @@ from jinja2 import TemplateError
 from lm_factuality.data.fetch import blob_id, locate
 from lm_factuality.data.registry import find_source
 from lm_factuality.errors import ConfigError, DataError
-from lm_factuality.factor.corpus import FORMATS, TEMPLATE_KEYS, Corpus
+from lm_factuality.factor.corpus import LOADERS, TEMPLATE_KEYS, Corpus
 from lm_factuality.factor.rows import Row, cell_text, make_row, normalise_spacing
 from lm_factuality.factor.tables import Record, Table, read_table
 from lm_factuality.factor.templates import gold_index, renderer
@@ -43,7 +43,7 @@ def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> Loaded:
     if not table.records:
         raise DataError("\n".join(table.problems))
     records = list(table.records)
-    names = list(records[0].values)
+    names = list(dict.fromkeys(name for record in records for name in record.values))
     build = _rows_from_templates if corpus.templates else _rows_from_columns
     rows = build(corpus, records, names)
     if corpus.normalise_spacing:
@@ -59,9 +59,20 @@ def _table(corpus: Corpus, data_dir: str | Path | None) -> tuple[Table, dict[str
             "upstream_rows": located.source.rows,
         }  # fmt: skip
     name = _split_file(corpus)
-    if corpus.dataset_path in FORMATS and name is not None and "://" not in name:
+    if corpus.dataset_path in LOADERS and name is not None and "://" not in name:
         path = Path(name).expanduser()
-        path = path if path.is_absolute() else corpus.folder / path
+        if not path.is_absolute():
+            if corpus.folder is None:
+                raise ConfigError(
+                    f"task {corpus.task}: {name!r} is relative, but lm_eval does not say where a YAML lies that is given by its "
+                    "path; give --include_path FOLDER and the name of the task, or an absolute path to the data"
+                )
+            path = corpus.folder / path
+        if corpus.hub_options:
+            raise ConfigError(
+                f"{corpus.where}: dataset_kwargs.{next(iter(corpus.hub_options))}: for a file on this machine expected "
+                "data_files alone; CSV is read with commas and UTF-8"
+            )
         return read_table(path), {"file": path.name, "git_blob": blob_id(path)}
     return _hub_table(corpus)
 
@@ -78,7 +89,12 @@ def _split_file(corpus: Corpus) -> str | None:
             f"{corpus.where}: test_split is {corpus.test_split!r}, but data_files has the splits "
             f"{', '.join(corpus.data_files)}"
         )
-    return str(corpus.data_files[corpus.test_split])
+    name = corpus.data_files[corpus.test_split]
+    if not isinstance(name, str):
+        raise ConfigError(
+            f"{corpus.where}: dataset_kwargs.data_files.{corpus.test_split}: found {name!r}, expected one file name"
+        )
+    return name
 
 
 def _hub_table(corpus: Corpus) -> tuple[Table, dict[str, Any]]:
@@ -86,7 +102,8 @@ def _hub_table(corpus: Corpus) -> tuple[Table, dict[str, Any]]:
 
     options = dict(corpus.hub_options)
     if corpus.data_files is not None:
-        options["data_files"] = corpus.data_files
+        one = isinstance(corpus.data_files, str)  # which the loader would call the split "train"
+        options["data_files"] = {corpus.test_split: corpus.data_files} if one else corpus.data_files
     try:
         found = datasets.load_dataset(corpus.dataset_path, corpus.dataset_name, **options)
     except Exception as error:  # the loader raises some twenty kinds of error, most of them without the name
@@ -147,6 +164,11 @@ def _rows_from_templates(corpus: Corpus, records: list[Record], names: list[str]
     missing = [key for key in TEMPLATE_KEYS if key not in templates]
     if missing:
         raise ConfigError(f"{corpus.where}: {', '.join(missing)} missing; give doc_to_text and doc_to_choice together")
+    ignored = [key for key in ("prefix", "contradictions", "error_types") if getattr(corpus.columns, key) is not None]
+    if ignored:
+        raise ConfigError(
+            f"{corpus.where}: metadata.columns.{ignored[0]} and doc_to_text say the same thing twice; keep one"
+        )
     render = {key: renderer(corpus.where, key, templates[key], names) for key in TEMPLATE_KEYS}
     doc_id = corpus.columns.doc_id or ("doc_id" if "doc_id" in names else None)
     rows = []

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 _SPACE_BEFORE_PUNCTUATION = re.compile(r"\s+([.,;:!?])")
+_NO_TEXT = "is missing or no text (null, NaN, true, false or a list), expected text"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _LEAK_LENGTH = 20  # a shorter completion may well stand in its prefix by chance
 _LEAK_SHARE = 0.05  # of rows: below it, what one side alone shows is taken for chance
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -45,21 +47,29 @@ def make_row(
     location: str, doc_id: str, prefix: str | None, choices: Sequence[str | None], gold: int, error_types: Sequence[str]
 ) -> Row:
     """A row with its ``problem`` found; missing texts become empty ones."""
-    texts = tuple(choice or "" for choice in choices)
+    texts = tuple(_encodable(choice) for choice in choices)
     return Row(
-        location, doc_id, prefix or "", texts, gold, tuple(error_types), _unscorable(prefix, choices, gold)
+        location, doc_id, _encodable(prefix), texts, gold, tuple(error_types), _unscorable(prefix, choices, gold)
     )  # fmt: skip
+
+
+def _encodable(text: str | None) -> str:
+    return _SURROGATE.sub(_REPLACEMENT, text or "")
 
 
 def _unscorable(prefix: str | None, choices: Sequence[str | None], gold: int) -> str:
     """Why no score of this row could mean anything; empty if one can."""
     if prefix is None:
-        return "the prefix is missing (null or NaN)"
+        return f"the prefix {_NO_TEXT}"
     for index, choice in enumerate(choices):
         if choice is None:
-            return f"choice {index} is missing (null or NaN)"
+            return f"choice {index} {_NO_TEXT}"
         if not choice.strip():
             return f"choice {index} is empty"
+    if any(_SURROGATE.search(text) for text in (prefix, *(choice or "" for choice in choices))):
+        return "holds half of a surrogate pair, which is no character; write the character itself or its whole pair"
+    if gold == -1:
+        return f"the gold is no choice, expected an index from 0 to {len(choices) - 1} or the text of a choice"
     if not 0 <= gold < len(choices):
         return f"the gold index is {gold}, expected 0 to {len(choices) - 1}"
     stripped = [(choice or "").strip() for choice in choices]
@@ -93,11 +103,9 @@ def normalise_spacing(row: Row) -> Row:
     def clean(text: str) -> str:
         return _SPACE_BEFORE_PUNCTUATION.sub(r"\1", text)
 
-    fields: Mapping[str, Any] = vars(row) | {
-        "prefix": clean(row.prefix),
-        "choices": tuple(clean(choice) for choice in row.choices),
-    }
-    return Row(**fields)
+    prefix, choices = clean(row.prefix), tuple(clean(choice) for choice in row.choices)
+    problem = row.problem or _unscorable(prefix, choices, row.gold)
+    return Row(row.location, row.doc_id, prefix, choices, row.gold, row.error_types, problem)
 
 
 def spaces_before_punctuation(text: str) -> int:

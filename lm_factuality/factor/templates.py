@@ -29,13 +29,17 @@ def renderer(where: str, key: str, template: Any, names: list[str]) -> Callable[
         return lambda values: [part(values) for part in parts]
     if isinstance(template, int):
         return lambda values: template
+    if not isinstance(template, str):
+        raise ConfigError(
+            f"{where}: {key} is a {type(template).__name__}, expected a column, a list of columns or templates, or a template"
+        )
     if template in names:
         return lambda values: values[template]
-    if not isinstance(template, str) or "{" not in template:
+    if "{" not in template:
         raise ConfigError(
             f"{where}: {key} is {template!r}: neither a column ({', '.join(map(repr, names))}) nor a template with {{{{ }}}}"
         )
-    expression = re.fullmatch(r"\s*\{\{(.*)\}\}\s*", template, flags=re.DOTALL)
+    expression = re.fullmatch(r"\{\{(.*)\}\}", template, flags=re.DOTALL)  # with white space around it, it is a text
     try:
         if expression and "{{" not in expression[1]:
             compiled = _ENVIRONMENT.compile_expression(expression[1], undefined_to_none=False)
@@ -60,6 +64,6 @@ def gold_index(target: Any, choices: Sequence[str | None]) -> int:
     if isinstance(target, int) and not isinstance(target, bool):
         return target
     text = str(target).strip()
-    if re.fullmatch(r"-?\d+", text):
-        return int(text)
-    return next((index for index, choice in enumerate(choices) if (choice or "").strip() == text), -1)
+    if text in (stripped := [(choice or "").strip() for choice in choices]):
+        return stripped.index(text)
+    return int(text) if re.fullmatch(r"-?\d{1,9}", text) else -1

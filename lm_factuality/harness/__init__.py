@@ -1,7 +1,8 @@
-"""How the suite plugs into lm_eval: the only modules that import its internals.
+"""How the suite plugs into lm_eval: the only modules that know its internals. ``models`` and ``bench`` use its public interface.
 
 ``requests`` adds a request type that returns token counts with log-likelihoods, ``stderr`` lets a metric bring its own
-standard error, ``task`` is the class behind the FACTOR task YAMLs, ``run`` is the command line.
+standard error, ``task`` is the class behind the FACTOR task YAMLs, ``tasks`` finds YAMLs by path and name, ``run`` is the
+command line, ``secrets`` keeps credentials out of results.
 """
 
 from lm_factuality.harness.task import FactorTask

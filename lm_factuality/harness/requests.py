@@ -9,10 +9,12 @@ does: prefix and completion together, the completion being what follows as many 
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -52,6 +54,11 @@ def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: boo
     Raises:
         ModelError: the model needs a tokenizer to score log-likelihoods and has none, or its server stops answering.
     """
+    if _is_a(lm, "LocalChatCompletion"):
+        raise ModelError(
+            f"{type(lm).__name__}: chat servers give no log-probabilities of prompts; use local-completions with the server's "
+            "/v1/completions"
+        )
     if not isinstance(lm, TemplateLM) or getattr(lm, "tokenizer", None) is None:
         return _without_tokenizer(lm, requests)
     _warn_of_missing_bos(lm)
@@ -63,6 +70,11 @@ def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: boo
     to_score = [each for each in encoded if isinstance(each, _Encoded)]
     answers = iter(_score(lm, to_score, disable_tqdm))
     return [each if isinstance(each, ScoredContinuation) else _result(each, next(answers)) for each in encoded]
+
+
+def _is_a(lm: LM, name: str) -> bool:
+    """Whether a class of the model is called ``name``; importing it to ask would need its backend installed."""
+    return any(base.__name__ == name for base in type(lm).__mro__)
 
 
 class _Encoder:
@@ -90,8 +102,9 @@ class _Encoder:
         truncated = len(context_ids) + count > longest
         if window is not None:
             context_ids = context_ids[-(window - count) :]
+        tokens = hashlib.sha256(repr((context_ids, continuation_ids)).encode()).hexdigest()
         return _Encoded(
-            (f"{self._fingerprint}, window {window}: {context}", continuation), context_ids, continuation_ids, truncated
+            (f"{self._fingerprint}, tokens {tokens}", continuation), context_ids, continuation_ids, truncated
         )
 
     def _split(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
@@ -102,29 +115,40 @@ class _Encoder:
                 return ids[:1], ids[1:]
             return [lm.prefix_token_id], ids
         if context not in self._contexts:
-            self._contexts[context] = list(lm.tok_encode(context))
+            self._contexts[context] = self._tokens(context)
         if lm.backend != "causal":
             return self._contexts[context], list(lm.tok_encode(continuation, add_special_tokens=False))
-        whole = list(lm.tok_encode(context + continuation))
+        whole = self._tokens(context + continuation)
         length = len(self._contexts[context])
         return whole[:length], whole[length:]
+
+    def _tokens(self, text: str) -> list[int]:
+        """The tokens of a text; ``add_bos_token`` holds for a server's own tokenizer too, whose client forgets it."""
+        ids = list(self._lm.tok_encode(text))
+        bos: int | None = getattr(self._lm.tokenizer, "bos_token_id", None)
+        if bos is None or not getattr(self._lm, "add_bos_token", False) or ids[:1] == [bos]:
+            return ids
+        return [bos, *ids]
 
 
 def _longest_input(lm: TemplateLM) -> int:
     """Tokens of context and continuation together that the backend keeps: ``hf`` needs no input for the last one, ``vllm``
     leaves room for a token to generate, and servers' clients have taken that off already."""
-    classes = {base.__name__ for base in type(lm).__mro__}
-    extra = 1 if "HFLM" in classes else -1 if "VLLM" in classes else 0
+    extra = 1 if _is_a(lm, "HFLM") else -1 if _is_a(lm, "VLLM") else 0
     return int(lm.max_length) + extra
 
 
 def _fingerprint(lm: TemplateLM) -> str:
-    """What tells this model's answers from another's in a response cache."""
-    parts = [
-        getattr(lm, name, None)
-        for name in ("pretrained", "model", "base_url", "revision", "peft", "delta", "max_length")
-    ]
-    known = [str(part) for part in parts if isinstance(part, str | int)]
+    """What tells this model's answers from another's in a response cache; for a local checkpoint, also its weights' dates."""
+    names = ("pretrained", "model", "model_args", "base_url", "revision", "peft", "delta", "max_length")
+    known = [str(part) for name in names if isinstance(part := getattr(lm, name, None), str | int | dict)]
+    model_args = getattr(lm, "model_args", None)
+    source = getattr(lm, "pretrained", None) or (model_args or {}).get("model")
+    if isinstance(source, str) and Path(source).is_dir():
+        weights = [
+            path.stat() for path in sorted(Path(source).iterdir()) if path.suffix in (".safetensors", ".bin", ".gguf")
+        ]
+        known += [f"{stat.st_size}@{stat.st_mtime_ns}" for stat in weights]
     dtype = getattr(getattr(lm, "model", None), "dtype", None)
     return f"{type(lm).__name__}({', '.join([*known, str(dtype)])})"
 
@@ -151,8 +175,9 @@ def _score(lm: TemplateLM, encoded: Sequence[_Encoded], disable_tqdm: bool) -> l
         logger.info("%d of %d answers are in the cache", len(answers), len(encoded))
     missing = [index for index in range(len(encoded)) if index not in answers]
     rest = [encoded[index] for index in missing]
-    is_server = any(base.__name__ == "TemplateAPI" for base in type(lm).__mro__)
-    found = _score_on_server(lm, rest, disable_tqdm) if is_server else _score_tokens(lm, rest, disable_tqdm)
+    found = (
+        _score_on_server(lm, rest, disable_tqdm) if _is_a(lm, "TemplateAPI") else _score_tokens(lm, rest, disable_tqdm)
+    )
     answers.update(zip(missing, found, strict=True))
     return [answers[index] for index in range(len(encoded))]
 
@@ -190,7 +215,7 @@ def _score_on_server(lm: TemplateLM, encoded: Sequence[_Encoded], disable_tqdm: 
                         failures = 0
                     except Exception as single:
                         answers.append(f"the server gave no usable answer: {type(single).__name__}: {single}")
-                        failures += 1
+                        failures = 0 if _is_refusal(single) else failures + 1
                         if failures >= _MAX_FAILURES:
                             raise ModelError(
                                 f"{failures} requests in a row failed, the last with {type(single).__name__}: {single}; "
@@ -200,10 +225,17 @@ def _score_on_server(lm: TemplateLM, encoded: Sequence[_Encoded], disable_tqdm: 
     return answers
 
 
+def _is_refusal(error: Exception) -> bool:
+    """Whether a server that is there turned this request down (HTTP 4xx), as for a prompt longer than its window."""
+    status = getattr(error, "status", None) or getattr(getattr(error, "response", None), "status_code", None)
+    return isinstance(status, int) and 400 <= status < 500
+
+
 def _without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[ScoredContinuation]:
-    if isinstance(lm, TemplateLM) and any(base.__name__ == "TemplateAPI" for base in type(lm).__mro__):
+    if _is_a(lm, "TemplateAPI"):
         raise ModelError(
-            f"{type(lm).__name__} scores log-likelihoods only with a tokenizer: pass tokenizer=PATH_OR_NAME in --model_args"
+            f"{type(lm).__name__} scores log-likelihoods only with a tokenizer: pass tokenizer=PATH_OR_NAME and "
+            "tokenizer_backend=huggingface in --model_args"
         )
     logger.warning(
         "factor_acc is absent: %s shows no tokenizer, so the tokens of a completion cannot be counted; "
@@ -224,11 +256,20 @@ def _warn_of_missing_bos(lm: TemplateLM) -> None:
     """Servers' clients leave out the first token that tokenizers such as OPT's add by themselves, and scores with it."""
     tokenizer = lm.tokenizer
     bos = getattr(tokenizer, "bos_token_id", None)
-    if bos is None or not callable(tokenizer):
+    if bos is None or getattr(lm, "add_bos_token", False):
         return
-    own = tokenizer("a")["input_ids"]
-    if own and own[0] == bos and list(lm.tok_encode("a"))[:1] != [bos]:
-        logger.warning(
-            "the tokenizer starts texts with %r, but %s leaves it out; for the authors' scores pass add_bos_token=True in "
-            "--model_args", tokenizer.decode([bos]), type(lm).__name__,
-        )  # fmt: skip
+    if getattr(lm, "tokenizer_backend", None) == "remote":
+        if bos != getattr(
+            tokenizer, "eos_token_id", None
+        ):  # one token for both ends is GPT-2's way, which adds neither
+            logger.warning(
+                "a server's tokenizer does not say whether its model starts texts with token %s; if it does (OPT, Llama), "
+                "pass add_bos_token=True in --model_args", bos,
+            )  # fmt: skip
+    elif callable(tokenizer):
+        own = tokenizer("a")["input_ids"]
+        if own and own[0] == bos and list(lm.tok_encode("a"))[:1] != [bos]:
+            logger.warning(
+                "the tokenizer starts texts with %r, but %s leaves it out; for the authors' scores pass add_bos_token=True "
+                "in --model_args", tokenizer.decode([bos]), type(lm).__name__,
+            )  # fmt: skip

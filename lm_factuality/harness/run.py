@@ -19,7 +19,7 @@ import yaml
 
 from lm_factuality.errors import ConfigError, DataError
 from lm_factuality.harness.secrets import secret_names
-from lm_factuality.suite import tasks_folder
+from lm_factuality.suite import find_config, tasks_folder
 
 SUITE_MODELS: Mapping[str, str] = {"surface-baseline": "lm_factuality.models.surface:SurfaceBaseline"}
 
@@ -47,9 +47,12 @@ def run(arguments: Sequence[str]) -> None:
     register_models()
     sys.argv = ["lm-factuality", "run", *arguments]
     parsed = HarnessCLI().parse_args()
+    parsed.config = str(find_config(Path(parsed.config))) if parsed.config else None
     configured = _config_file(parsed.config)
     _refuse_secrets(parsed, configured)
-    parsed.include_path = [str(tasks_folder()), *_as_list(parsed.include_path or configured.get("include_path"))]
+    others = _as_list(parsed.include_path or configured.get("include_path"))
+    others = [path for path in others if Path(path).resolve() != tasks_folder().resolve()]  # indexed once, not twice
+    parsed.include_path = [str(tasks_folder()), *others]
     if cache := parsed.use_cache or configured.get("use_cache"):
         parsed.use_cache = f"{cache}-{_model_hash(parsed, configured)}"
     output = parsed.output_path or configured.get("output_path")
@@ -122,7 +125,7 @@ def _check_writable(output: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise DataError(f"{folder}: results cannot be written here: {error}; choose another --output_path") from error
+        raise DataError(f"{folder}: results cannot be written here: {error}; choose another folder") from error
 
 
 def _is_first_process() -> bool:
@@ -137,7 +140,7 @@ def _unknown_tasks(message: str) -> ConfigError:
     known = TaskManager(include_path=str(tasks_folder()), include_defaults=False).all_tasks
     missing = message.split(":", 1)[1].strip().split(", ")
     close = sorted({match for name in missing for match in difflib.get_close_matches(name, known, n=2)})
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    hint = f"; did you mean {' or '.join(close)}?" if close else "."
     return ConfigError(
         f"no task is called {', '.join(missing)}{hint} The suite's tasks: {', '.join(known)}; lm_eval's own: 'lm-eval ls tasks'"
     )

@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 _SECRET = re.compile(
-    r"(^|_)(api_?key|auth_?token|hf_?token|access_?token|token|password|secret|header|authorization)$", re.I
+    r"(.*_)?(api_?key|auth_?token|access_?token|hf_?token|password|secret|authorization)|token|use_auth_token|headers?",
+    re.I,
 )
 
 
 def secret_names(arguments: Mapping[str, Any]) -> list[str]:
     """The names in ``arguments`` that look like credentials and are set."""
-    return [name for name, value in arguments.items() if _SECRET.search(name) and value not in (None, "", True, False)]
+    return [
+        name for name, value in arguments.items() if _SECRET.fullmatch(name) and value not in (None, "", True, False)
+    ]
 
 
 def without_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import datasets
@@ -15,6 +16,7 @@ from lm_factuality import __version__
 from lm_factuality.errors import DataError
 from lm_factuality.factor.corpus import parse_corpus
 from lm_factuality.factor.load import load_corpus
+from lm_factuality.factor.rows import Row
 from lm_factuality.factor.scoring import NORMALISATIONS, RowScore, ScoredContinuation, join, score_row
 from lm_factuality.factor.statistics import Outcome, clustered_stderr, mean
 from lm_factuality.harness import requests, stderr
@@ -29,6 +31,14 @@ stderr.install()
 _VERSUS = "factor_acc_vs_"
 _SPLIT = "test"
 _SHOWN = 10  # problems of a data file that an error lists
+
+
+class ChoiceValues(list[float | None]):
+    """A value for each choice, as the samples show them; ``of_gold`` is that of the true completion, which the mean is over."""
+
+    def __init__(self, values: Sequence[float | None] = (), gold: int = -1) -> None:
+        super().__init__(values)
+        self.of_gold = self[gold] if 0 <= gold < len(self) else None
 
 
 class FactorTask(ConfigurableTask):  # type: ignore[misc]
@@ -89,9 +99,7 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
             )  # fmt: skip
         self._error_types = tuple(sorted({kind for row in loaded.rows for kind in row.error_types if kind}))
         self.config.metadata["data"] = dict(loaded.provenance)
-        documents = [
-            vars(row) | {"choices": list(row.choices), "error_types": list(row.error_types)} for row in loaded.rows
-        ]
+        documents = [_document(row) for row in loaded.rows]
         self.dataset = {_SPLIT: datasets.Dataset.from_list(documents)}
 
     def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
@@ -125,10 +133,13 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
             metrics |= {
                 "factor_acc_worst": float(row.correct.get("factor_acc", False)),
                 "factor_acc_best": float(row.correct.get("factor_acc", True)),
-                "factor_mean_logprob": list(row.mean_logprob),
+                "factor_mean_logprob": ChoiceValues(row.mean_logprob, doc["gold"]),
                 "factor_num_tokens": list(row.num_tokens),
+                "truncated": float(row.truncated),
             }
-        return metrics | {"truncated": float(row.truncated), "unscored": row.unscored or None}
+        else:
+            self.config.metadata["window"] = None  # it counts tokens, so it was not applied
+        return metrics | {"unscored": row.unscored or None}
 
     def _by_error_type(self, doc: dict[str, Any], row: RowScore) -> dict[str, Outcome | None]:
         found: dict[str, Outcome | None] = {}
@@ -150,7 +161,7 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
             "factor_acc_worst": Aggregation(_plain_mean),
             "factor_acc_best": Aggregation(_plain_mean),
             "factor_mean_logprob": Aggregation(
-                lambda rows: _plain_mean([row[0] for row in rows if row[0] is not None])
+                lambda rows: _plain_mean([row.of_gold for row in rows if row.of_gold is not None])
             ),
             "factor_num_tokens": Aggregation(lambda rows: _plain_mean([count for row in rows for count in row])),
             "truncated": Aggregation(lambda rows: float(sum(rows))),
@@ -167,6 +178,15 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
         config: dict[str, Any] = super().dump_config()
         config["metadata"] = without_secrets(config.get("metadata") or {})
         return config
+
+
+def _document(row: Row) -> dict[str, Any]:
+    """A row as lm_eval's samples show it: the same on every machine, so without the folder its file lies in."""
+    in_range = 0 <= row.gold < len(row.choices)
+    return vars(row) | {
+        "location": Path(row.location).name, "choices": list(row.choices), "error_types": list(row.error_types),
+        "gold": row.gold if in_range else -1,
+    }  # fmt: skip
 
 
 def _plain_mean(values: Sequence[float]) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 from lm_eval.tasks import TaskManager
+from lm_eval.tasks._index import Kind
 from lm_eval.tasks._yaml_loader import load_yaml
 
 from lm_factuality.errors import ConfigError, FactualityError
@@ -16,33 +17,58 @@ from lm_factuality.suite import tasks_folder
 
 
 def suite_tasks(include_path: Sequence[str] = ()) -> TaskManager:
-    """lm_eval's index of the suite's tasks and of those under ``include_path``, without lm_eval's own."""
-    return TaskManager(include_path=[str(tasks_folder()), *include_path], include_defaults=False)
-
-
-def find_configs(
-    target: str, include_path: Sequence[str] = ()
-) -> Iterator[tuple[str, dict[str, Any] | FactualityError]]:
-    """(name, config or what is wrong with it) of the YAML at ``target``, or of the task or of every task of the group so called.
+    """lm_eval's index of the suite's tasks and of those under ``include_path``, without lm_eval's own.
 
     Raises:
-        ConfigError: nothing is called ``target``.
+        ConfigError: a YAML there has a name that is no text, which lm_eval cannot sort.
     """
-    if Path(target).suffix in (".yaml", ".yml"):
-        yield target, _load(Path(target))
+    try:
+        return TaskManager(include_path=[str(tasks_folder()), *include_path], include_defaults=False)
+    except TypeError as error:
+        folders = ", ".join(include_path)
+        raise ConfigError(
+            f"{folders}: lm_eval cannot index the YAMLs here: {error}; is every task's name a text?"
+        ) from error
+
+
+Found = Iterator[tuple[str, dict[str, Any] | FactualityError]]
+
+
+def find_configs(target: str, include_path: Sequence[str] = (), within: tuple[str, ...] = ()) -> Found:
+    """(name, config or what is wrong with it) of every task that ``target`` stands for: a YAML, a task, a group or a tag.
+
+    ``within`` names the groups and tags that led here, so that one which holds itself is an error and not a circle.
+    """
+    if target in within:
+        yield target, ConfigError(f"{target!r} holds itself, by way of {' > '.join((*within, target))}")
+        return
+    within = (*within, target)
+    if Path(target).suffix.lower() in (".yaml", ".yml"):
+        yield from _expand(target, _load(Path(target)), [str(Path(target).resolve().parent), *include_path], within)
         return
     manager = suite_tasks(include_path)
-    if target not in manager.task_index:
+    entry = manager.task_index.get(target)
+    if entry is None:
         close = difflib.get_close_matches(target, manager.all_tasks, n=2)
         hint = f"; did you mean {' or '.join(close)}?" if close else f"; known: {', '.join(manager.all_tasks)}"
-        raise ConfigError(f"{target!r} is no task, group, YAML or data file{hint}")
-    entry = manager.task_index[target]
-    config = _load(Path(entry.yaml_path)) if entry.yaml_path else dict(entry.cfg or {})
+        yield target, ConfigError(f"{target!r} is no task, group, YAML or data file{hint}")
+    elif entry.kind is Kind.TAG:
+        for member in sorted(entry.tags):
+            yield from find_configs(member, include_path, within)
+    else:
+        config = _load(Path(entry.yaml_path)) if entry.yaml_path else dict(entry.cfg or {})
+        yield from _expand(target, config, include_path, within)
+
+
+def _expand(
+    name: str, config: dict[str, Any] | FactualityError, include_path: Sequence[str], within: tuple[str, ...]
+) -> Found:
+    """The config itself, or those of a group's members."""
     if isinstance(config, dict) and isinstance(config.get("task"), list):
         for member in config["task"]:
-            yield from find_configs(member if isinstance(member, str) else member["task"], include_path)
-        return
-    yield target, config
+            yield from find_configs(str(member["task"] if isinstance(member, dict) else member), include_path, within)
+    else:
+        yield name, config
 
 
 def _load(path: Path) -> dict[str, Any] | FactualityError:
@@ -58,7 +84,8 @@ def _load(path: Path) -> dict[str, Any] | FactualityError:
         return ConfigError(f"{path}: include: {error.filename} does not exist; give a path relative to this YAML")
     except (ImportError, AttributeError, ValueError) as error:
         return ConfigError(f"{path}: {error}")
-    metadata = config.get("metadata")
-    if metadata is None or isinstance(metadata, dict):
-        config["metadata"] = {**(metadata or {}), "config_source": str(path)}
+    metadata = config.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        return ConfigError(f"{path}: metadata: found a {type(metadata).__name__}, expected a mapping")
+    config["metadata"] = {**metadata, "config_source": str(path)}
     return config

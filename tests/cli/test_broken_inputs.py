@@ -70,10 +70,42 @@ KINDS = {
     ),
     "gold that is no choice": (
         ON_ROWS + "doc_to_text: turncated_prefixes\ndoc_to_choice: '{{[completion, contradiction_0]}}'\ndoc_to_target: doc_id\n",
-        "rows.jsonl", SOUND, ["rows.jsonl:1: the gold index is -1"],
+        "rows.jsonl", SOUND, ["rows.jsonl:1: the gold is no choice, expected an index from 0 to 1"],
+    ),
+    "gold far out of range": (
+        ON_ROWS + "doc_to_text: turncated_prefixes\ndoc_to_choice: '{{[completion, contradiction_0]}}'\ndoc_to_target: 99999999999999999999\n",
+        "rows.jsonl", SOUND, ["rows.jsonl:1: the gold index is 99999999999999999999"],
+    ),
+    "demonstrations": (ON_ROWS + "num_fewshot: 5\n", "rows.jsonl", SOUND, ["num_fewshot: found 5, expected 0"]),
+    "metadata that is no mapping": (ON_ROWS + "metadata: 3\n", "rows.jsonl", SOUND, ["t.yaml: metadata: found a int"]),
+    "path that is no text": (BASE + "dataset_path: [rows.jsonl]\n", "rows.jsonl", SOUND, ["dataset_path: found ['rows.jsonl'], expected text"]),
+    "several files for a split": (
+        BASE + "dataset_path: json\ndataset_kwargs: {data_files: {test: [rows.jsonl]}}\n", "rows.jsonl", SOUND,
+        ["data_files.test: found ['rows.jsonl'], expected one file name"],
+    ),
+    "option that has no effect": (
+        BASE + "dataset_path: csv\ndataset_kwargs: {data_files: rows.csv, delimiter: ';'}\n", "rows.csv", "a;b\n", ["dataset_kwargs.delimiter"],
+    ),
+    "columns and templates": (
+        ON_ROWS + "doc_to_text: turncated_prefixes\ndoc_to_choice: [completion, contradiction_0]\nmetadata: {columns: {error_types: [a]}}\n",
+        "rows.jsonl", SOUND, ["metadata.columns.error_types and doc_to_text say the same thing twice"],
+    ),
+    "choices as a mapping": (
+        ON_ROWS + "doc_to_text: turncated_prefixes\ndoc_to_choice: {a: completion}\n", "rows.jsonl", SOUND, ["doc_to_choice is a dict, expected"],
+    ),
+    "half a surrogate pair": (
+        ON_ROWS, "rows.jsonl", SOUND + json.dumps(example_row(completion="It was \ud83d there.")) + "\n", ["rows.jsonl:2: holds half of a surrogate pair"],
+    ),
+    "contradiction that some rows lack": (
+        ON_ROWS, "rows.jsonl", jsonl({key: value for key, value in OTHER.items() if key != "contradiction_2"}, example_row()),
+        ["rows.jsonl:1: choice 3 is missing"],
+    ),
+    "spacing that makes choices identical": (
+        ON_ROWS + "metadata: {spacing: normalised}\n", "rows.jsonl", jsonl(example_row(completion="It fell.", contradiction_0="It fell .")),
+        ["rows.jsonl:1: a contradiction is identical to the completion"],
     ),
     "empty choice": (ON_ROWS, "rows.jsonl", jsonl(OTHER, example_row(contradiction_1=" ")), ["rows.jsonl:2: choice 2 is empty"]),
-    "null choice": (ON_ROWS, "rows.jsonl", jsonl(OTHER, example_row(completion=None)), ["rows.jsonl:2: choice 0 is missing (null or NaN)"]),
+    "null choice": (ON_ROWS, "rows.jsonl", jsonl(OTHER, example_row(completion=None)), ["rows.jsonl:2: choice 0 is missing or no text"]),
     "NaN prefix": (ON_ROWS, "rows.jsonl", jsonl(OTHER, example_row(turncated_prefixes=float("nan"))), ["rows.jsonl:2: the prefix is missing"]),
     "one distinct choice": (
         ON_ROWS, "rows.jsonl", jsonl(example_row(**{f"contradiction_{i}": example_row()["completion"] for i in range(3)})),
@@ -168,10 +200,48 @@ def test_sound_input_passes_and_shows_the_requests(name, tmp_path, capsys):
 
 
 def test_a_task_by_name_and_an_unknown_one(capsys):
-    assert main(["validate", "sample_factor"]) == 0
-    assert "sample_factor: sound" in capsys.readouterr().out
-    assert main(["validate", "sample_facto"]) == 1
-    assert "did you mean sample_factor" in capsys.readouterr().err
+    assert main(["validate", "sample_facto", "sample_factor"]) == 1
+    output = capsys.readouterr().out
+    assert "did you mean sample_factor" in output
+    assert "sample_factor: sound" in output
+
+
+def test_groups_and_tags_stand_for_their_tasks(tmp_path, capsys):
+    write(tmp_path / "rows.jsonl", SOUND)
+    for name in ("one", "two"):
+        write(tmp_path / f"{name}.yaml", ON_ROWS.replace("task: t", f"task: {name}\ntag: both"))
+    write(tmp_path / "group.yaml", "group: pair\ntask: [one, two]\n")
+    for target in ("pair", "both", str(tmp_path / "group.yaml")):
+        assert main(["validate", target, "--include-path", str(tmp_path)]) == 0
+        output = capsys.readouterr().out
+        assert "one: sound" in output
+        assert "two: sound" in output
+
+
+def test_a_group_that_holds_itself_is_no_endless_loop(tmp_path, capsys):
+    write(tmp_path / "group.yaml", "group: pair\ntask: [pair]\n")
+    assert main(["validate", "pair", "--include-path", str(tmp_path)]) == 1
+    assert "'pair' holds itself, by way of pair > pair" in capsys.readouterr().out
+
+
+def test_white_space_around_a_template_is_part_of_the_text(tmp_path, capsys):
+    row = {"context": "A storm came.", "right": "It broke the pier.", "wrong": "It spared the pier."}
+    write(tmp_path / "rows.jsonl", jsonl(row))
+    for text, context, continuation in (
+        ("{{context}} ", "A storm came.", " It broke"),
+        ("{{context}}\n", "A storm came.\n", "It broke"),
+    ):
+        write(tmp_path / "t.yaml", ON_ROWS + f"doc_to_text: {json.dumps(text)}\ndoc_to_choice: [right, wrong]\n")
+        assert main(["validate", str(tmp_path / "t.yaml")]) == 0
+        output = capsys.readouterr().out
+        assert f"context of the first row: {context!r}" in output
+        assert f"continuation 0: '{continuation}" in output
+
+
+def test_upper_case_endings_are_no_hindrance(tmp_path, capsys):
+    write(tmp_path / "rows.JSONL", SOUND)
+    write(tmp_path / "t.yaml", BASE + "dataset_path: rows.JSONL\n")
+    assert main(["validate", str(tmp_path / "t.yaml"), str(tmp_path / "rows.JSONL")]) == 0
 
 
 def test_a_yaml_may_name_its_columns_or_use_templates(tmp_path, capsys):

@@ -74,6 +74,7 @@ def test_run_takes_a_config_file(corpus, tmp_path, capsys):
     [
         (["--model_args", "pretrained=x,api_key=sk-1", "--tasks", "factor"], "--model_args holds api_key"),
         (["--metadata", "auth_token=abc", "--tasks", "factor"], "--metadata holds auth_token"),
+        (["--model_args", "pretrained=x,token=hf_1", "--tasks", "factor"], "--model_args holds token"),
         (["--config", "gone.yaml"], "gone.yaml: not a readable YAML file"),
         ([*BASELINE, "--tasks", "factr"], "no task is called factr; did you mean factor"),
         ([*BASELINE, "--tasks", "sample_factor", "--output_path", "/proc/nowhere"], "results cannot be written here"),
@@ -88,6 +89,29 @@ def test_run_refuses_with_a_sentence(arguments, message, capsys):
     last = capsys.readouterr().err.rstrip().splitlines()[-1]
     assert last.startswith("lm-factuality: ")
     assert message in last
+
+
+def test_options_that_look_like_credentials_but_are_none_are_let_through():
+    from lm_factuality.harness.secrets import secret_names
+
+    harmless = [
+        "think_end_token",
+        "add_bos_token",
+        "custom_prefix_token_id",
+        "tokenizer",
+        "use_fast_tokenizer",
+        "pad_token",
+    ]
+    assert secret_names(dict.fromkeys(harmless, "x")) == []
+    secret = ["api_key", "apikey", "auth_token", "token", "OPENAI_API_KEY", "header", "password", "use_auth_token"]
+    assert secret_names(dict.fromkeys(secret, "x")) == secret
+
+
+def test_configs_of_the_suite_are_found_from_anywhere(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    results_file(tmp_path, "gpt2", 0.3)
+    assert main(["compare", str(tmp_path), "--with", "configs/reproduce/factor_figures.yaml"]) == 0
+    assert "published" in capsys.readouterr().out
 
 
 def test_results_that_lm_eval_failed_to_save_are_no_success(corpus, tmp_path, monkeypatch, capsys):
@@ -117,7 +141,9 @@ def results_file(folder: Path, model: str, accuracy: float | None, **metadata) -
     content = {
         "results": {"news_factor": values, "hellaswag": {"acc,none": 0.3}},
         "configs": {"news_factor": {"metadata": {"window": 1024, "data": data, **metadata}}, "hellaswag": {}},
-        "config": {"model": "hf", "model_args": {"pretrained": model}},
+        "config": {"model": "hf", "model_args": {"pretrained": "base"}},
+        "model_name": model,
+        "system_instruction": "Be brief.",
     }
     path = folder / "results_2026-01-01.json"
     path.write_text(json.dumps(content), encoding="utf-8")
@@ -134,6 +160,7 @@ def test_compare_puts_results_beside_the_papers_figures(tmp_path, capsys, monkey
     assert re.search(r"news_factor +facebook/opt-66b +66\.7 +1\.7 +68\.1 +-1\.4 +736 +2", output)
     assert re.search(r"news_factor +/models/opt-66b +absent", output)
     assert "not the published file: 736 rows of 1036" in output
+    assert "with a system instruction, which the paper's runs had not" in output
     assert "2 rows unscored, factor_acc between 65.7 and 67.7 if they were wrong or right" in output
     assert re.search(r"wiki_factor +EleutherAI/gpt-neox-20b +58\.0", output)
     assert "hellaswag" not in output

@@ -128,6 +128,7 @@ def test_without_a_tokenizer_factor_acc_is_absent_and_the_reason_printed(task, e
         results = evaluate("surface-baseline", ["t"], task(), {"rule": "random"})["results"]["t"]
     assert "factor_acc is absent" in caplog.text
     assert not [name for name in results if name.startswith("factor_")]
+    assert "truncated,none" not in results
     assert {"acc,none", "acc_stderr,none", "acc_bytes,none"} <= set(results)
 
 
@@ -203,8 +204,17 @@ class TestServers:
 
     def test_a_server_without_a_tokenizer_says_what_to_pass(self, serve, folder, task, evaluate):
         arguments = {**self.arguments(serve(), folder), "tokenizer": None, "tokenizer_backend": "none"}
-        with pytest.raises(ModelError, match="pass tokenizer=PATH_OR_NAME"):
+        with pytest.raises(ModelError, match="pass tokenizer=PATH_OR_NAME and tokenizer_backend=huggingface"):
             evaluate("local-completions", ["t"], task(), arguments)
+
+    def test_a_chat_server_is_refused(self, serve, folder, task, evaluate):
+        with pytest.raises(ModelError, match="use local-completions"):
+            evaluate("local-chat-completions", ["t"], task(), self.arguments(serve(), folder))
+
+    def test_a_server_that_turns_down_many_requests_is_still_there(self, serve, folder, task, evaluate):
+        server = serve(fails=lambda prompt: True, status=400)
+        results = evaluate("local-completions", ["t"], task(), self.arguments(server, folder))
+        assert results["results"]["t"]["unscored,none"] == len(ROWS)
 
     def test_a_first_token_that_the_client_leaves_out_is_warned_of(
         self, serve, tokenizer, task, evaluate, tmp_path, caplog
@@ -213,8 +223,14 @@ class TestServers:
         server = CompletionsServer(folder)
         with caplog.at_level(logging.WARNING):
             evaluate("local-completions", ["t"], task(ROWS[:1]), self.arguments(server, folder))
-        server.close()
         assert "add_bos_token=True" in caplog.text
+        remote = evaluate(
+            "local-completions", ["t"], task(ROWS[:4]), self.arguments(server, folder, add_bos_token=True)
+        )
+        local = evaluate("hf", ["t"], task(ROWS[:4]), hf(folder))
+        server.close()
+        for one, other in zip(local["samples"]["t"], remote["samples"]["t"], strict=True):
+            assert one["factor_mean_logprob"] == pytest.approx(other["factor_mean_logprob"], abs=1e-5)
 
 
 def test_chat_templates_wrap_the_prefix(tokenizer, task, evaluate, tmp_path):

@@ -206,6 +206,47 @@ metadata:
     assert results["results"]["weather_factor"]["unscored,none"] == 0
 
 
+def test_the_true_completion_may_stand_anywhere(evaluate, checkpoint, tmp_path, write_rows, factor_yaml):
+    rows = [{"context": "It rained. ", "options": ["The match went on.", "The match was called off."], "label": 1}]
+    write_rows(rows)
+    factor_yaml(dataset_path="rows.jsonl", doc_to_text="context", doc_to_choice="options", doc_to_target="label")
+    results = evaluate("hf", ["my_factor"], tmp_path, {"pretrained": str(checkpoint), "dtype": "float32"})
+    sample = results["samples"]["my_factor"][0]
+    assert results["results"]["my_factor"]["factor_mean_logprob,none"] == sample["factor_mean_logprob"][1]
+    assert sample["factor_acc"] == (sample["factor_mean_logprob"][1] > sample["factor_mean_logprob"][0])
+
+
+def test_a_relative_file_is_never_looked_for_in_the_working_directory(
+    tmp_path, write_rows, factor_yaml, monkeypatch, capsys
+):
+    from lm_factuality.cli import main
+
+    write_rows([example_row()])
+    path = factor_yaml(dataset_path="rows.jsonl")
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--model", "surface-baseline", "--model_args", "rule=random", "--tasks", str(path)]) == 1
+    assert "give --include_path FOLDER and the name of the task" in capsys.readouterr().err
+
+
+def test_samples_are_the_same_wherever_the_file_lies(evaluate, factor_yaml, tmp_path):
+    hashes = []
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "rows.jsonl").write_text(json.dumps(example_row()) + "\n", encoding="utf-8")
+        factor_yaml(dataset_path=str(tmp_path / folder / "rows.jsonl"))
+        sample = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"})["samples"]["my_factor"][0]
+        assert sample["doc"]["location"] == "rows.jsonl:1"
+        hashes.append(sample["doc_hash"])
+    assert hashes[0] == hashes[1]
+
+
+def test_a_single_remote_file_is_the_split_that_is_asked_for(evaluate, factor_yaml, tmp_path):
+    write_csv(tmp_path / "rows.csv", [example_row(doc_id=str(i)) for i in range(3)])
+    factor_yaml(dataset_path=(tmp_path / "rows.csv").as_uri())
+    results = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"})
+    assert results["n-samples"]["my_factor"]["effective"] == 3
+
+
 def test_a_dataset_on_the_hub_is_loaded_by_datasets(evaluate, tmp_path, factor_yaml):
     """A folder in the Hub's layout goes the same way through ``datasets.load_dataset`` as a repository."""
     repository = tmp_path / "org" / "corpus"
