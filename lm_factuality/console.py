@@ -19,4 +19,4 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     console = Console(markup=False, highlight=False)
     console.print(table)
     for note in notes:
-        console.print(note, style="dim")
+        console.print(note, style="dim", soft_wrap=True)

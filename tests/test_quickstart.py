@@ -31,10 +31,10 @@ def test_the_larger_knows_more_than_the_smaller_and_both_more_than_chance(scores
 
 def test_the_table_is_readable(monkeypatch, tmp_path, capsys, scores):
     monkeypatch.setattr("lm_factuality.quickstart.quickstart", lambda output: list(scores.values()))
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("COLUMNS", "80")
     assert main(["quickstart", "--output", str(tmp_path)]) == 0
     output = capsys.readouterr().out
-    assert re.search(r"larger +[\d,]+ +\d\d\.\d% +\d\d\.\d% to \d\d\.\d% +25\.0% +\d{3} +0", output)
+    assert re.search(r"larger +[\d,]+ +\d\d\.\d% +\d\d\.\d - \d\d\.\d% +25\.0% +\d{3} +0", output)
     assert "lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor" in output
 
 

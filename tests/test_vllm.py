@@ -55,7 +55,7 @@ def server() -> Iterator[str]:
         port = probe.getsockname()[1]
     command = [
         str(BIN / "vllm"), "serve", str(MODEL), "--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port),
-        "--dtype", "float32", "--enforce-eager", "--max-model-len", "512",
+        "--dtype", "float32", "--enforce-eager", "--enable-tokenizer-info-endpoint", "--max-model-len", "512",
     ]  # fmt: skip
     process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + STARTUP_SECONDS

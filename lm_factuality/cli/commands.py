@@ -72,10 +72,10 @@ def _quickstart(parsed: argparse.Namespace) -> int:
 
     scores = quickstart(parsed.output)
     print_table(
-        f"{TASK}: does the model find the true sentence likelier than three minimally edited false ones?",
+        f"{TASK}: is the true sentence likelier than three minimally edited ones?",
         ("checkpoint", "#parameters", "#factor_acc", "#95% interval", "#chance", "#rows", "#unscored"),
         [
-            (score.checkpoint, f"{score.parameters:,}", f"{score.accuracy:.1%}", f"{score.low:.1%} to {score.high:.1%}",
+            (score.checkpoint, f"{score.parameters:,}", f"{score.accuracy:.1%}", f"{100 * score.low:.1f} - {score.high:.1%}",
              "25.0%", str(score.num_rows), str(score.unscored))
             for score in scores
         ],

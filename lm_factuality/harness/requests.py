@@ -85,6 +85,8 @@ class _Encoder:
         self._contexts: dict[str, list[int]] = {}
         self._cut = _longest_input(lm)
         self._fingerprint = _fingerprint(lm)
+        adds_bos = bool(getattr(lm, "add_bos_token", False))
+        self._bos: int | None = getattr(lm.tokenizer, "bos_token_id", None) if adds_bos else None
 
     def encode(self, context: str, continuation: str, window: int | None) -> _Encoded | ScoredContinuation:
         if not continuation.strip():
@@ -125,10 +127,7 @@ class _Encoder:
     def _tokens(self, text: str) -> list[int]:
         """The tokens of a text; ``add_bos_token`` holds for a server's own tokenizer too, whose client forgets it."""
         ids = list(self._lm.tok_encode(text))
-        bos: int | None = getattr(self._lm.tokenizer, "bos_token_id", None)
-        if bos is None or not getattr(self._lm, "add_bos_token", False) or ids[:1] == [bos]:
-            return ids
-        return [bos, *ids]
+        return ids if self._bos is None or ids[:1] == [self._bos] else [self._bos, *ids]
 
 
 def _longest_input(lm: TemplateLM) -> int:
