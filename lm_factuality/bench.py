@@ -109,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     first, second = rates.values()
     ratios = [one / other for one, other in zip(first, second, strict=True)]
     print_table(
-        f"{TASK} on the CPU or GPU at hand, {arguments.runs} runs each in turn, batches of {arguments.batch_size}",
+        f"{TASK}, {_device()}, {arguments.runs} runs each in turn, batches of {arguments.batch_size}",
         ("way", "#examples/s, median", "#min", "#max"),
         rows,
         [f"Ratio of the first to the second, run by run: median {statistics.median(ratios):.2f}, "
