@@ -140,6 +140,8 @@ def _notes(
         notes.append(f"{unscored} rows unscored{bounds}")
     if metadata.get("window") != PAPER_WINDOW and "factor_acc,none" in values:
         notes.append(f"window of {metadata.get('window')} tokens, the paper's is {PAPER_WINDOW}")
+    if metadata.get("protocol", "paper") != "paper":
+        notes.append(f"protocol {metadata['protocol']}: ties go to the first choice")
     if caution := metadata.get("caution"):
         notes.append(" ".join(str(caution).split()))
     return notes

@@ -2,7 +2,7 @@
 
 The YAML uses lm_eval's own keys where it has them (``dataset_path``, ``dataset_kwargs``, ``test_split``, ``doc_to_text``,
 ``doc_to_choice``, ``doc_to_target``) and ``metadata`` for the rest: ``source`` (a name of the registry), ``columns``,
-``spacing``, ``window``, ``caution``.
+``spacing``, ``window``, ``protocol``, ``caution``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.errors import ConfigError
+from lm_factuality.factor.scoring import PROTOCOLS
 
 PAPER_WINDOW = 1024  # tokens of prefix and completion together that a model sees (section 4.2)
 
@@ -54,6 +55,7 @@ class Corpus:
     templates: Mapping[str, Any] = field(default_factory=dict)
     normalise_spacing: bool = False
     window: int | None = PAPER_WINDOW
+    protocol: str = "paper"
 
 
 def parse_corpus(config: Mapping[str, Any]) -> Corpus:
@@ -85,6 +87,7 @@ def parse_corpus(config: Mapping[str, Any]) -> Corpus:
         templates={key: config[key] for key in TEMPLATE_KEYS if config.get(key) is not None},
         normalise_spacing=metadata.get("spacing") == "normalised",
         window=_window(metadata),
+        protocol=metadata.get("protocol", "paper"),
     )  # fmt: skip
 
 
@@ -116,6 +119,8 @@ def _config_problems(config: Mapping[str, Any], metadata: Any) -> Sequence[str]:
         problems.append(f"num_fewshot: found {config['num_fewshot']!r}, expected 0: FACTOR has no demonstrations")
     if metadata.get("spacing") not in (None, "published", "normalised"):
         problems.append(f"metadata.spacing: found {metadata['spacing']!r}, expected published or normalised")
+    if metadata.get("protocol", "paper") not in PROTOCOLS:
+        problems.append(f"metadata.protocol: found {metadata['protocol']!r}, expected {' or '.join(PROTOCOLS)}")
     window = _window(metadata)
     if window is not None and (not isinstance(window, int) or isinstance(window, bool) or window < 2):
         problems.append(

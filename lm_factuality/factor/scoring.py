@@ -1,8 +1,9 @@
 """Equation 1 of the FACTOR paper, and what stands beside it.
 
 A model is right on a row if the true completion has the highest mean log-probability per token. ``acc`` compares sums,
-``acc_bytes`` means per UTF-8 byte. A tie for the highest is not right: the authors' script takes the first of equal
-scores, which is the true one, so that a model of constant scores, or one that overflows to NaN, gets 100%.
+``acc_bytes`` means per UTF-8 byte. By the protocol ``paper`` a tie for the highest is not right; by ``code`` it goes to the
+first of equal choices, as in the authors' script, whose first choice is always the true one, so that a model of constant
+scores gets 100%. What is not a finite number is unscored by both; in the script it would be right.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+PROTOCOLS = ("paper", "code")
 NORMALISATIONS = ("factor_acc", "acc", "acc_bytes")  # by tokens, by nothing, by bytes
 
 
@@ -55,8 +57,10 @@ def join(prefix: str, completion: str) -> tuple[str, str]:
     return prefix, completion.lstrip(" ")
 
 
-def score_row(scores: Sequence[ScoredContinuation], choices: Sequence[str], gold: int, problem: str = "") -> RowScore:
-    """The outcome of a row; ``problem`` is what is wrong with the row itself, if anything."""
+def score_row(
+    scores: Sequence[ScoredContinuation], choices: Sequence[str], gold: int, problem: str = "", protocol: str = "paper"
+) -> RowScore:
+    """The outcome of a row; ``problem`` is what is wrong with the row itself, if anything; ``protocol`` decides ties."""
     mean_logprob = tuple(_mean(score.logprob, score.num_tokens) for score in scores)
     num_tokens = tuple(score.num_tokens for score in scores)
     truncated = any(score.truncated for score in scores)
@@ -67,11 +71,11 @@ def score_row(scores: Sequence[ScoredContinuation], choices: Sequence[str], gold
         return RowScore({}, (None,) * len(scores), mean_logprob, num_tokens, truncated, unscored)
     sums = [float(score.logprob or 0.0) for score in scores]
     per_byte = [total / len(choice.encode("utf-8")) for total, choice in zip(sums, choices, strict=True)]
-    correct = {"acc": _wins(sums, gold), "acc_bytes": _wins(per_byte, gold)}
+    correct = {"acc": _wins(sums, gold, protocol), "acc_bytes": _wins(per_byte, gold, protocol)}
     means = [mean for mean in mean_logprob if mean is not None]
     if len(means) < len(scores):
         return RowScore(correct, (None,) * len(scores), mean_logprob, num_tokens, truncated)
-    correct = {"factor_acc": _wins(means, gold)} | correct
+    correct = {"factor_acc": _wins(means, gold, protocol)} | correct
     beaten = tuple(None if index == gold else means[gold] > mean for index, mean in enumerate(means))
     return RowScore(correct, beaten, mean_logprob, num_tokens, truncated)
 
@@ -90,5 +94,7 @@ def _problem(score: ScoredContinuation) -> str:
     return "" if math.isfinite(score.logprob) else f"the log-probability is {score.logprob}"
 
 
-def _wins(values: Sequence[float], gold: int) -> bool:
+def _wins(values: Sequence[float], gold: int, protocol: str) -> bool:
+    if protocol == "code":
+        return list(values).index(max(values)) == gold
     return all(values[gold] > value for index, value in enumerate(values) if index != gold)

@@ -69,6 +69,7 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
         metadata: dict[str, Any] = {"version": 1.0, **given}
         metadata["suite_version"] = __version__
         metadata["window"] = self._corpus.window
+        metadata["protocol"] = self._corpus.protocol
         own: dict[str, Any] = {
             "metadata": metadata, "output_type": "multiple_choice", "test_split": _SPLIT, "num_fewshot": 0,
             "doc_to_text": "prefix", "doc_to_target": "gold", "target_delimiter": "", "metric_list": [],
@@ -122,7 +123,7 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
         if "bypass" in self._metric_fn_list:  # lm_eval's --predict_only
             return {}
         scores = [ScoredContinuation(*result) for result in results]
-        row = score_row(scores, doc["choices"], doc["gold"], doc["problem"])
+        row = score_row(scores, doc["choices"], doc["gold"], doc["problem"], self._corpus.protocol)
         has_tokens = all(score.num_tokens is not None for score in scores)
         names = NORMALISATIONS if has_tokens else NORMALISATIONS[1:]
         metrics: dict[str, Any] = {

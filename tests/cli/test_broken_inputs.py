@@ -43,6 +43,7 @@ KINDS = {
     "wrong output type": (ON_ROWS + "output_type: generate_until\n", "rows.jsonl", SOUND, ["output_type: found 'generate_until'"]),
     "unknown source": (BASE + "metadata: {source: wiki_facto}\n", "rows.jsonl", SOUND, ["'wiki_facto'", "did you mean wiki_factor?"]),
     "wrong spacing": (ON_ROWS + "metadata: {spacing: tidy}\n", "rows.jsonl", SOUND, ["metadata.spacing: found 'tidy'"]),
+    "wrong protocol": (ON_ROWS + "metadata: {protocol: fixed}\n", "rows.jsonl", SOUND, ["metadata.protocol: found 'fixed', expected paper or code"]),
     "wrong window": (ON_ROWS + "metadata: {window: many}\n", "rows.jsonl", SOUND, ["metadata.window: found 'many'"]),
     "unknown column role": (ON_ROWS + "metadata: {columns: {prefx: a}}\n", "rows.jsonl", SOUND, ["metadata.columns: unknown key 'prefx'"]),
     "column that is not there": (

@@ -45,6 +45,13 @@ def test_a_tie_is_not_right():
     assert row.correct["acc"] is False
 
 
+def test_the_authors_script_gives_ties_to_the_first_choice():
+    assert score_row(scores(-4, -4, -4, -4), CHOICES, 0, protocol="code").correct["factor_acc"]
+    assert not score_row(scores(-4, -4, -4, -4), CHOICES, 1, protocol="code").correct["factor_acc"]
+    assert not score_row(scores(-5, -4, -4, -6), CHOICES, 0, protocol="code").correct["factor_acc"]
+    assert score_row(scores(math.nan, -4, -4, -4), CHOICES, 0, protocol="code").unscored
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None])
 @pytest.mark.parametrize("position", [0, 3])
 def test_what_is_not_a_number_leaves_the_row_unscored(bad, position):

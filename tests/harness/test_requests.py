@@ -104,6 +104,9 @@ def test_a_model_of_equal_scores_is_never_right(tokenizer, task, evaluate, tmp_p
     results = evaluate("hf", ["t"], task(), hf(folder))["results"]["t"]
     assert results["factor_acc,none"] == 0.0
     assert results["unscored,none"] == 0
+    results = evaluate("hf", ["t"], task(), hf(folder), metadata={"protocol": "code"})
+    assert results["results"]["t"]["factor_acc,none"] == 1.0
+    assert results["configs"]["t"]["metadata"]["protocol"] == "code"
 
 
 def test_long_prefixes_lose_their_beginning_and_long_completions_are_unscored(tokenizer, task, evaluate, tmp_path):
