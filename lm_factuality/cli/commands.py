@@ -210,7 +210,7 @@ def _compare(parsed: argparse.Namespace) -> int:
 
 
 def _number(value: float | None) -> str:
-    return "absent" if value is None else f"{value:.1f}"
+    return "none" if value is None else f"{value:.1f}"
 
 
 def _run(parsed: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ from lm_factuality.factor.scoring import PROTOCOLS
 
 PAPER_WINDOW = 1024  # tokens of prefix and completion together that a model sees (section 4.2)
 
+YAML_FOLDER = "yaml_folder"  # where `lm-factuality run` found a YAML that it was given by path, which lm_eval forgets
 TEMPLATE_KEYS = ("doc_to_text", "doc_to_choice", "doc_to_target")
 LOADERS = {"csv": ".csv", "json": ".jsonl", "parquet": ".parquet"}  # lm_eval name: file ending
 _KEYS = {
@@ -70,6 +71,8 @@ def parse_corpus(config: Mapping[str, Any]) -> Corpus:
     if problems:
         raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems))
     folder = Path(where).parent if where != "inline" else None
+    if folder is None and metadata.get(YAML_FOLDER):
+        folder = Path(metadata[YAML_FOLDER])
     options = dict(config.get("dataset_kwargs") or {})
     data_files = options.pop("data_files", None)
     dataset_path = config.get("dataset_path")

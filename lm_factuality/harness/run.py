@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.factor.corpus import YAML_FOLDER
 from lm_factuality.harness.secrets import secret_names
 from lm_factuality.suite import find_config, tasks_folder
 
@@ -55,6 +56,9 @@ def run(arguments: Sequence[str]) -> None:
     parsed.include_path = [str(tasks_folder()), *others]
     if cache := parsed.use_cache or configured.get("use_cache"):
         parsed.use_cache = f"{cache}-{_model_hash(parsed, configured)}"
+    folders = {Path(task).resolve().parent for task in _tasks(parsed, configured) if task.endswith((".yaml", ".yml"))}
+    if len(folders) == 1:
+        parsed.metadata = {**_arguments(parsed, configured, "metadata"), YAML_FOLDER: str(folders.pop())}
     output = parsed.output_path or configured.get("output_path")
     before = _results_files(output)
     if output:
@@ -83,6 +87,10 @@ def _config_file(path: str | None) -> dict[str, Any]:
 
 def _as_list(value: Any) -> list[str]:
     return [] if value is None else [str(item) for item in (value if isinstance(value, list) else [value])]
+
+
+def _tasks(parsed: Any, configured: Mapping[str, Any]) -> list[str]:
+    return [task for item in _as_list(parsed.tasks or configured.get("tasks")) for task in item.split(",")]
 
 
 def _arguments(parsed: Any, configured: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from lm_eval.api.task import ConfigurableTask
 
 from lm_factuality import __version__
 from lm_factuality.errors import DataError
-from lm_factuality.factor.corpus import parse_corpus
+from lm_factuality.factor.corpus import YAML_FOLDER, parse_corpus
 from lm_factuality.factor.load import load_corpus
 from lm_factuality.factor.rows import Row
 from lm_factuality.factor.scoring import NORMALISATIONS, RowScore, ScoredContinuation, join, score_row
@@ -76,9 +76,8 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
         }  # fmt: skip
         own.update((key, config[key]) for key in ("task", "task_alias", "tag") if key in config)
         super().__init__(config=own)
-        self.config.doc_to_choice = (
-            "choices"  # now, as the base class tries it on the first row, which may be unscorable
-        )
+        # Not before: the base class tries the choices of the first row, which may be one that cannot be scored.
+        self.config.doc_to_choice = "choices"
         self.OUTPUT_TYPE = requests.REQUEST_TYPE  # what lm_eval pads by when several processes share the work
         if caution := metadata.get("caution"):
             logger.warning("%s: %s", self.config.task, " ".join(str(caution).split()))
@@ -178,6 +177,7 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
         """The config for the results file, without keys and tokens that came with the model's arguments."""
         config: dict[str, Any] = super().dump_config()
         config["metadata"] = without_secrets(config.get("metadata") or {})
+        config["metadata"].pop(YAML_FOLDER, None)
         return config
 
 

@@ -51,8 +51,19 @@ def test_run_finds_own_and_other_tasks_and_saves_results(corpus, tmp_path, capsy
     assert set(content["results"]) == {"my_factor", "sample_factor"}
     assert main(["compare", str(tmp_path / "out")]) == 0
     output = capsys.readouterr().out
-    assert "absent" in output
+    assert "factor_acc is absent" in output
     assert "--limit 3" in output
+
+
+def test_run_takes_a_yaml_by_its_path(corpus, tmp_path, monkeypatch, capsys):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    arguments = [*BASELINE, "--tasks", str(corpus / "my_factor.yaml"), "--output_path", str(tmp_path / "out")]
+    assert main(["run", *arguments]) == 0
+    content = json.loads(next((tmp_path / "out").rglob("results_*.json")).read_text(encoding="utf-8"))
+    assert content["results"]["my_factor"]["sample_len"] == 3
+    assert "yaml_folder" not in content["configs"]["my_factor"]["metadata"]
 
 
 def test_run_takes_a_config_file(corpus, tmp_path, capsys):
@@ -158,7 +169,7 @@ def test_compare_puts_results_beside_the_papers_figures(tmp_path, capsys, monkey
     assert main(["compare", str(tmp_path), "--with", str(figures)]) == 0
     output = capsys.readouterr().out
     assert re.search(r"news_factor +facebook/opt-66b +66\.7 +1\.7 +68\.1 +-1\.4 +736 +2", output)
-    assert re.search(r"news_factor +/models/opt-66b +absent", output)
+    assert re.search(r"news_factor +/models/opt-66b +none", output)
     assert "not the published file: 736 rows of 1036" in output
     assert "with a system instruction, which the paper's runs had not" in output
     assert "2 rows unscored, factor_acc between 65.7 and 67.7 if they were wrong or right" in output

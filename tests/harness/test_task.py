@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import logging
+import pickle
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+import torch
 
 from lm_factuality.errors import ConfigError, DataError
 from lm_factuality.factor.statistics import Outcome, clustered_stderr
@@ -217,15 +220,63 @@ def test_the_true_completion_may_stand_anywhere(evaluate, checkpoint, tmp_path, 
 
 
 def test_a_relative_file_is_never_looked_for_in_the_working_directory(
-    tmp_path, write_rows, factor_yaml, monkeypatch, capsys
+    tmp_path, write_rows, factor_yaml, monkeypatch, evaluate
 ):
-    from lm_factuality.cli import main
+    """lm_eval loads a YAML that is given by its path without saying where it lies."""
+    from lm_eval.tasks._yaml_loader import load_yaml
 
     write_rows([example_row()])
-    path = factor_yaml(dataset_path="rows.jsonl")
+    config = load_yaml(factor_yaml(dataset_path="rows.jsonl"))
     monkeypatch.chdir(tmp_path)
-    assert main(["run", "--model", "surface-baseline", "--model_args", "rule=random", "--tasks", str(path)]) == 1
-    assert "give --include_path FOLDER and the name of the task" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="give --include_path FOLDER and the name of the task"):
+        evaluate("surface-baseline", [config], tmp_path, {"rule": "random"})
+
+
+def test_two_processes_give_the_results_of_one(checkpoint, write_rows, factor_yaml, tmp_path):
+    """Each process scores every other row; the first gathers what the second sends, pickled, as over a wire."""
+    from lm_eval import evaluate as lm_eval_evaluate
+    from lm_eval.models.huggingface import HFLM
+    from lm_eval.tasks import TaskManager
+
+    class OneOfTwo(HFLM):
+        sent: ClassVar[list[bytes]] = []
+
+        def start(self, rank: int):
+            self._rank, self._world_size = rank, 2
+            return self
+
+        def all_gather(self, tensor):
+            return torch.stack([tensor, tensor])
+
+        def gather_object(self, obj, dst=0):
+            if self.rank == 1:
+                return self.sent.append(pickle.dumps(obj))
+            return [obj, pickle.loads(self.sent.pop(0))]
+
+        def barrier(self):
+            pass
+
+    rows = [example_row(doc_id=str(i // 2), turncated_prefixes=f"Part {i}. ", contradiction_0_type="entity",
+                        contradiction_1_type="predicate", contradiction_2_type="link" if i else "") for i in range(6)]  # fmt: skip
+    rows[3]["completion"] = ""
+    write_rows(rows)
+    factor_yaml(dataset_path="rows.jsonl")
+    manager = TaskManager(include_path=[str(TASKS), str(tmp_path)], include_defaults=False)
+
+    def results(lm):
+        return lm_eval_evaluate(lm, manager.load(["my_factor"]), bootstrap_iters=1)
+
+    model = {"pretrained": str(checkpoint), "dtype": "float32", "device": "cpu"}
+    alone = results(HFLM(**model))
+    lm = OneOfTwo(**model)
+    assert results(lm.start(1)) is None
+    together = results(lm.start(0))
+    for name, value in alone["results"]["my_factor"].items():
+        assert together["results"]["my_factor"][name] == pytest.approx(value) if isinstance(value, float) else True, (
+            name
+        )
+    assert together["results"]["my_factor"]["unscored,none"] == 1
+    assert len(together["samples"]["my_factor"]) == 6
 
 
 def test_samples_are_the_same_wherever_the_file_lies(evaluate, factor_yaml, tmp_path):
