@@ -227,7 +227,10 @@ COMMANDS = (
     Command("ls", "list the suite's tasks and where their YAMLs lie", "  lm-factuality ls", _no_options, _ls),
     Command("data", "list, download or verify the published benchmarks",
             "  lm-factuality data ls\n  lm-factuality data fetch news_factor\n"
-            "  lm-factuality data verify --data-dir my_folder", _data_options, _data),
+            "  lm-factuality data verify --data-dir my_folder\n\n"
+            "environment:\n  LM_FACTUALITY_HOME     folder for downloads (default: lm-factuality in your cache folder)\n"
+            "  LM_FACTUALITY_DATA     folder whose CSV files are used instead of downloads\n"
+            "  LM_FACTUALITY_MIRROR   host to download from (default: GitHub)", _data_options, _data),
     Command("validate", "check tasks and corpora for what lm_eval does not check; exit code 1 if anything is wrong",
             "  lm-factuality validate my_corpus.yaml\n  lm-factuality validate my_rows.csv\n"
             "  lm-factuality validate factor --data-dir my_folder", _validate_options, _validate),

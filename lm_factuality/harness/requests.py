@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 REQUEST_TYPE = "scored_loglikelihood"
 
 _SERVER_CHUNK = 64  # requests that are sent again one by one if one of them fails
+_REFUSALS = (400, 413, 422)  # HTTP: bad request, content too large, unprocessable
 _MAX_FAILURES = 8  # failures in a row after which the server counts as gone
 
 
@@ -225,9 +226,10 @@ def _score_on_server(lm: TemplateLM, encoded: Sequence[_Encoded], disable_tqdm: 
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether a server that is there turned this request down (HTTP 4xx), as for a prompt longer than its window."""
+    """Whether a server that is there turned this one request down, as for a prompt longer than its window. A missing key or
+    a wrong address (HTTP 401, 403, 404) is no such thing: it fails every request alike."""
     status = getattr(error, "status", None) or getattr(getattr(error, "response", None), "status_code", None)
-    return isinstance(status, int) and 400 <= status < 500
+    return status in _REFUSALS
 
 
 def _without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[ScoredContinuation]:

@@ -200,8 +200,9 @@ class TestServers:
         assert "choice 3: the server gave no usable answer" in results["samples"]["t"][3]["unscored"]
         assert results["results"]["t"]["factor_acc_best,none"] > results["results"]["t"]["factor_acc_worst,none"]
 
-    def test_a_server_that_is_gone_ends_the_run_with_a_sentence(self, serve, folder, task, evaluate):
-        server = serve(fails=lambda prompt: True)
+    @pytest.mark.parametrize("status", [500, 401])
+    def test_a_server_that_answers_nothing_ends_the_run_with_a_sentence(self, serve, folder, task, evaluate, status):
+        server = serve(fails=lambda prompt: True, status=status)
         with pytest.raises(ModelError, match="8 requests in a row failed"):
             evaluate("local-completions", ["t"], task(), self.arguments(server, folder))
 
