@@ -5,18 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, JustifyMethod
+from rich.measure import Measurement
 from rich.table import Table
+
+_WIDEST = 1000  # characters a line in a file may have
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> None:
-    """Prints rows under ``title``; numbers (columns whose name starts with ``#``) are set flush right."""
+    """Prints rows under ``title``; numbers (columns whose name starts with ``#``) are set flush right.
+
+    A terminal's width folds the wide columns, never the first; in a file or a pipe lines are as long as they need to be.
+    """
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False)
-    for column in columns:
-        table.add_column(column.lstrip("#"), justify="right" if column.startswith("#") else "left", overflow="fold")
+    for index, column in enumerate(columns):
+        number = column.startswith("#")
+        name = column.lstrip("#")
+        justify: JustifyMethod = "right" if number else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=number or index == 0)
     for row in rows:
         table.add_row(*row)
     console = Console(markup=False, highlight=False)
+    if not console.is_terminal:
+        natural = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
+        console.width = max(console.width, natural)
     console.print(table)
     for note in notes:
         console.print(note, style="dim", soft_wrap=True)

@@ -195,22 +195,19 @@ def _compare(parsed: argparse.Namespace) -> int:
         used.add(figure)
         difference = "" if figure is None or result.factor_acc is None else f"{result.factor_acc - figure.percent:+.1f}"
         published = "" if figure is None else f"{figure.percent:.1f}"
-        shown = (_number(value) for value in (result.factor_acc, result.stderr))
+        accuracy = "none" if result.factor_acc is None else f"{result.factor_acc:.1f}"
+        accuracy += "" if result.stderr is None else f" ± {result.stderr:.1f}"
         rows.append(
-            (result.task, result.model, *shown, published, difference, str(result.num_rows), str(result.unscored))
+            (result.task, result.model, accuracy, published, difference, str(result.num_rows), str(result.unscored))
         )
         notes += [f"{result.task}, {result.model}: {note}" for note in result.notes]
         notes += [f"{result.task}, {result.model}: published figure from {figure.where}"] if figure else []
     for figure in figures:
         if figure not in used:
-            rows.append((figure.task, figure.model, "", "", f"{figure.percent:.1f}", "", "", ""))
-    columns = ("task", "model", "#factor_acc", "#stderr", "#published", "#difference", "#rows", "#unscored")
-    print_table("FACTOR accuracy in percent", columns, rows, notes)
+            rows.append((figure.task, figure.model, "", f"{figure.percent:.1f}", "", "", ""))
+    columns = ("task", "model", "#factor_acc", "#published", "#diff", "#rows", "#unscored")
+    print_table("FACTOR accuracy in percent, with its standard error", columns, rows, notes)
     return 0
-
-
-def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.1f}"
 
 
 def _run(parsed: argparse.Namespace) -> int:

@@ -161,14 +161,13 @@ def results_file(folder: Path, model: str, accuracy: float | None, **metadata) -
     return path
 
 
-def test_compare_puts_results_beside_the_papers_figures(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "160")
+def test_compare_puts_results_beside_the_papers_figures(tmp_path, capsys):
     results_file(tmp_path / "a", "facebook/opt-66b", 0.6667)
     results_file(tmp_path / "b", "/models/opt-66b", None)
     figures = REPOSITORY / "configs" / "reproduce" / "factor_figures.yaml"
     assert main(["compare", str(tmp_path), "--with", str(figures)]) == 0
     output = capsys.readouterr().out
-    assert re.search(r"news_factor +facebook/opt-66b +66\.7 +1\.7 +68\.1 +-1\.4 +736 +2", output)
+    assert re.search(r"news_factor +facebook/opt-66b +66\.7 ± 1\.7 +68\.1 +-1\.4 +736 +2", output)
     assert re.search(r"news_factor +/models/opt-66b +none", output)
     assert "not the published file: 736 rows of 1036" in output
     assert "with a system instruction, which the paper's runs had not" in output
