@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.console import print_table
-from lm_factuality.errors import DataError
 from lm_factuality.quickstart import TASK
 from lm_factuality.suite import tasks_folder
 
@@ -100,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     logging.disable(logging.WARNING)
     if not arguments.checkpoint.is_dir():
-        raise DataError(f"{arguments.checkpoint}: no checkpoint here; 'make sample' trains it")
+        parser.error(f"{arguments.checkpoint}: no checkpoint here; 'make sample' trains it")
     rates = measure(arguments.runs, arguments.batch_size, arguments.checkpoint)
     rows = [
         (way, f"{statistics.median(values):.1f}", f"{min(values):.1f}", f"{max(values):.1f}")

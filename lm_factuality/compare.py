@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from lm_factuality.errors import ConfigError, DataError
 from lm_factuality.factor.corpus import PAPER_WINDOW
-from lm_factuality.suite import find_config
+from lm_factuality.suite import read_config
 
 
 @dataclass(frozen=True)
@@ -46,11 +44,7 @@ def read_figures(path: Path) -> list[Figure]:
     Raises:
         ConfigError: no such file, or an entry that is not a figure.
     """
-    path = find_config(path)
-    try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: not a readable YAML file: {error}") from error
+    loaded = read_config(path)
     if not isinstance(loaded, dict) or not isinstance(loaded.get("figures"), list):
         raise ConfigError(f"{path}: no list 'figures'; expected a file such as configs/reproduce/factor_figures.yaml")
     figures = []
@@ -132,11 +126,8 @@ def _notes(
         notes.append("factor_acc is absent: the backend shows no tokenizer")
     if unscored:
         low, high = (_percent(values.get(f"factor_acc_{bound},none")) for bound in ("worst", "best"))
-        bounds = (
-            ""
-            if low is None or high is None
-            else f", factor_acc between {low:.1f} and {high:.1f} if they were wrong or right"
-        )
+        known = low is not None and high is not None
+        bounds = f", factor_acc between {low:.1f} and {high:.1f} if they were wrong or right" if known else ""
         notes.append(f"{unscored} rows unscored{bounds}")
     if metadata.get("window") != PAPER_WINDOW and "factor_acc,none" in values:
         notes.append(f"window of {metadata.get('window')} tokens, the paper's is {PAPER_WINDOW}")
@@ -149,10 +140,12 @@ def _notes(
 
 def match(result: Result, figures: Sequence[Figure]) -> Figure | None:
     """The published figure for a result: same task, and the same model by name, with or without the organisation."""
-    short = result.model.rstrip("/").rsplit("/", 1)[-1].lower()
+    name = _short_name(result.model)
     for figure in figures:
-        if (figure.task, figure.metric) == (result.task, "factor_acc") and short == figure.model.rsplit("/", 1)[
-            -1
-        ].lower():
+        if (figure.task, figure.metric, _short_name(figure.model)) == (result.task, "factor_acc", name):
             return figure
     return None
+
+
+def _short_name(model: str) -> str:
+    return model.rstrip("/").rsplit("/", 1)[-1].lower()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class FactualityError(Exception):
     """Something in the input, the data or the surroundings is wrong; the text says what, where and what to do."""
@@ -17,3 +20,9 @@ class DataError(FactualityError):
 
 class ModelError(FactualityError):
     """A model that cannot be scored in the way that was asked for."""
+
+
+def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
+    """The end of a sentence about an unknown name: ``; did you mean a or b?``, or nothing if no known name is close."""
+    close = difflib.get_close_matches(name, list(known), n=most)
+    return f"; did you mean {' or '.join(close)}?" if close else ""

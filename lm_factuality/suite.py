@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lm_factuality.errors import ConfigError
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -22,3 +27,16 @@ def find_config(path: Path) -> Path:
     if not path.exists() and path.parts[:1] == ("configs",):
         return _folder("configs").joinpath(*path.parts[1:])
     return path
+
+
+def read_config(path: Path) -> Any:
+    """The content of the YAML file that ``find_config`` finds.
+
+    Raises:
+        ConfigError: there is none, or it is not YAML.
+    """
+    path = find_config(path)
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: not a readable YAML file: {error}") from error

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
-from lm_factuality.errors import ConfigError
+from lm_factuality.errors import ConfigError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,5 @@ def find_source(name: str) -> Source:
     """
     if name in SOURCES:
         return SOURCES[name]
-    close = difflib.get_close_matches(name, SOURCES, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
+    hint = did_you_mean(name, SOURCES)
     raise ConfigError(f"no data source is called {name!r}, expected one of {', '.join(SOURCES)}{hint}")

@@ -79,10 +79,8 @@ def candidates(world: World, entity: Entity, sentence: Sentence, rng: random.Ran
         if piece.alternative:
             wrong, kind = [piece.alternative], "link" if piece.slot == "link" else "predicate"
         else:
-            wrong, kind = (
-                _other_values(world, entity, piece.slot, rng),
-                error_type(piece.slot, entity.facts[piece.slot]),
-            )
+            wrong = _other_values(world, entity, piece.slot, rng)
+            kind = error_type(piece.slot, entity.facts[piece.slot])
         for text in wrong:
             found.append(_replaced(sentence, {index: text}, kind))
     swaps = {i: piece.alternative for i, piece in enumerate(sentence.pieces) if piece.slot == "pronoun"}

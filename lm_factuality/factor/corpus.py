@@ -7,13 +7,12 @@ The YAML uses lm_eval's own keys where it has them (``dataset_path``, ``dataset_
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.errors import ConfigError
+from lm_factuality.errors import ConfigError, did_you_mean
 from lm_factuality.factor.scoring import PROTOCOLS
 
 PAPER_WINDOW = 1024  # tokens of prefix and completion together that a model sees (section 4.2)
@@ -104,8 +103,7 @@ def _config_problems(config: Mapping[str, Any], metadata: Any) -> Sequence[str]:
     problems = []
     for key in config:
         if key not in _KEYS:
-            close = difflib.get_close_matches(str(key), _KEYS, n=1)
-            hint = f"; did you mean {close[0]}?" if close else f"; known keys: {', '.join(sorted(_KEYS))}"
+            hint = did_you_mean(str(key), _KEYS) or f"; known keys: {', '.join(sorted(_KEYS))}"
             problems.append(f"unknown key {key!r}{hint}")
     if not isinstance(config.get("task"), str):
         problems.append(f"task: found {config.get('task')!r}, expected the name of the task")

@@ -124,6 +124,21 @@ def _hub_table(corpus: Corpus) -> tuple[Table, dict[str, Any]]:
     }
 
 
+def _clusters(corpus: Corpus, records: list[Record], names: list[str]) -> list[str]:
+    """What each row's standard error is clustered by: its document, or the row itself where the data does not say.
+
+    Raises:
+        ConfigError: the YAML names a column of documents that the table has not.
+    """
+    doc_id = corpus.columns.doc_id or "doc_id"
+    if corpus.columns.doc_id and doc_id not in names:
+        raise ConfigError(
+            f"{corpus.where}: metadata.columns.doc_id: no column {doc_id!r}; the table has the columns "
+            f"{', '.join(map(repr, names))}"
+        )
+    return [cell_text(record.values.get(doc_id)) or f"row {number}" for number, record in enumerate(records)]
+
+
 def _rows_from_columns(corpus: Corpus, records: list[Record], names: list[str]) -> list[Row]:
     columns = corpus.columns
     prefix = columns.prefix or next((name for name in PREFIX_COLUMNS if name in names), PREFIX_COLUMNS[-1])
@@ -133,8 +148,7 @@ def _rows_from_columns(corpus: Corpus, records: list[Record], names: list[str]) 
     error_types = columns.error_types or tuple(f"{name}_type" for name in contradictions)
     if columns.error_types is None and not all(name in names for name in error_types):
         error_types = ()
-    doc_id = columns.doc_id or ("doc_id" if "doc_id" in names else None)
-    wanted = [prefix, columns.completion, *contradictions, *error_types, *([doc_id] if doc_id else [])]
+    wanted = [prefix, columns.completion, *contradictions, *error_types]
     problems = [f"no column {name!r}" for name in wanted if name not in names]
     if not contradictions:
         problems.append("no columns contradiction_0, contradiction_1, ...")
@@ -146,16 +160,13 @@ def _rows_from_columns(corpus: Corpus, records: list[Record], names: list[str]) 
             "Rename them or say in metadata.columns which is which."
         )
     rows = []
-    for number, record in enumerate(records):
+    for record, cluster in zip(records, _clusters(corpus, records, names), strict=True):
         values = record.values
         choices = [cell_text(values.get(name)) for name in (columns.completion, *contradictions)]
         types = (
             ["", *(cell_text(values.get(name)) or "" for name in error_types)] if error_types else [""] * len(choices)
         )
-        cluster = cell_text(values.get(doc_id)) if doc_id else None
-        rows.append(
-            make_row(record.location, cluster or f"row {number}", cell_text(values.get(prefix)), choices, 0, types)
-        )
+        rows.append(make_row(record.location, cluster, cell_text(values.get(prefix)), choices, 0, types))
     return rows
 
 
@@ -170,9 +181,8 @@ def _rows_from_templates(corpus: Corpus, records: list[Record], names: list[str]
             f"{corpus.where}: metadata.columns.{ignored[0]} and doc_to_text say the same thing twice; keep one"
         )
     render = {key: renderer(corpus.where, key, templates[key], names) for key in TEMPLATE_KEYS}
-    doc_id = corpus.columns.doc_id or ("doc_id" if "doc_id" in names else None)
     rows = []
-    for number, record in enumerate(records):
+    for record, cluster in zip(records, _clusters(corpus, records, names), strict=True):
         try:
             text, choices, target = (render[key](record.values) for key in TEMPLATE_KEYS)
         except (TemplateError, ValueError, SyntaxError, TypeError) as error:
@@ -182,9 +192,6 @@ def _rows_from_templates(corpus: Corpus, records: list[Record], names: list[str]
                 f"{corpus.where}: doc_to_choice gives {choices!r:.80} at {record.location}, expected a list of texts"
             )
         texts = [cell_text(choice) for choice in choices]
-        cluster = cell_text(record.values.get(doc_id)) if doc_id else None
         gold = gold_index(target, texts)
-        rows.append(
-            make_row(record.location, cluster or f"row {number}", cell_text(text), texts, gold, [""] * len(texts))
-        )
+        rows.append(make_row(record.location, cluster, cell_text(text), texts, gold, [""] * len(texts)))
     return rows

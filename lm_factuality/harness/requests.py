@@ -260,9 +260,8 @@ def _warn_of_missing_bos(lm: TemplateLM) -> None:
     if bos is None or getattr(lm, "add_bos_token", False):
         return
     if getattr(lm, "tokenizer_backend", None) == "remote":
-        if bos != getattr(
-            tokenizer, "eos_token_id", None
-        ):  # one token for both ends is GPT-2's way, which adds neither
+        # One token for both ends is GPT-2's way, which adds neither.
+        if bos != getattr(tokenizer, "eos_token_id", None):
             logger.warning(
                 "a server's tokenizer does not say whether its model starts texts with token %s; if it does (OPT, Llama), "
                 "pass add_bos_token=True in --model_args", bos,

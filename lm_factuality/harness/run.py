@@ -6,21 +6,19 @@ know which model answered; an output folder that cannot be written, which lm_eva
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.factor.corpus import YAML_FOLDER
 from lm_factuality.harness.secrets import secret_names
-from lm_factuality.suite import find_config, tasks_folder
+from lm_factuality.suite import find_config, read_config, tasks_folder
 
 SUITE_MODELS: Mapping[str, str] = {"surface-baseline": "lm_factuality.models.surface:SurfaceBaseline"}
 
@@ -74,12 +72,7 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def _config_file(path: str | None) -> dict[str, Any]:
-    if not path:
-        return {}
-    try:
-        loaded = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: not a readable YAML file: {error}") from error
+    loaded = read_config(Path(path)) if path else {}
     if not isinstance(loaded, dict):
         raise ConfigError(f"{path}: found a {type(loaded).__name__}, expected a mapping of lm_eval's options")
     return loaded
@@ -137,18 +130,15 @@ def _check_writable(output: Path) -> None:
 
 
 def _is_first_process() -> bool:
-    import os
-
     return int(os.environ.get("RANK", "0")) == 0
 
 
 def _unknown_tasks(message: str) -> ConfigError:
-    from lm_eval.tasks import TaskManager
+    from lm_factuality.harness.tasks import suite_tasks
 
-    known = TaskManager(include_path=str(tasks_folder()), include_defaults=False).all_tasks
-    missing = message.split(":", 1)[1].strip().split(", ")
-    close = sorted({match for name in missing for match in difflib.get_close_matches(name, known, n=2)})
-    hint = f"; did you mean {' or '.join(close)}?" if close else "."
+    known = suite_tasks().all_tasks
+    missing = message.split(":", 1)[1].strip()
+    hint = did_you_mean(missing, known, most=2) or "."
     return ConfigError(
-        f"no task is called {', '.join(missing)}{hint} The suite's tasks: {', '.join(known)}; lm_eval's own: 'lm-eval ls tasks'"
+        f"no task is called {missing}{hint} The suite's tasks: {', '.join(known)}; lm_eval's own: 'lm-eval ls tasks'"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from lm_eval.tasks import TaskManager
 from lm_eval.tasks._index import Kind
 from lm_eval.tasks._yaml_loader import load_yaml
 
-from lm_factuality.errors import ConfigError, FactualityError
+from lm_factuality.errors import ConfigError, FactualityError, did_you_mean
 from lm_factuality.suite import tasks_folder
 
 
@@ -49,8 +48,7 @@ def find_configs(target: str, include_path: Sequence[str] = (), within: tuple[st
     manager = suite_tasks(include_path)
     entry = manager.task_index.get(target)
     if entry is None:
-        close = difflib.get_close_matches(target, manager.all_tasks, n=2)
-        hint = f"; did you mean {' or '.join(close)}?" if close else f"; known: {', '.join(manager.all_tasks)}"
+        hint = did_you_mean(target, manager.all_tasks, most=2) or f"; known: {', '.join(manager.all_tasks)}"
         yield target, ConfigError(f"{target!r} is no task, group, YAML or data file{hint}")
     elif entry.kind is Kind.TAG:
         for member in sorted(entry.tags):

@@ -49,6 +49,10 @@ KINDS = {
     "column that is not there": (
         ON_ROWS + "metadata: {columns: {completion: truth}}\n", "rows.jsonl", SOUND, ["no column 'truth'", "'completion'"],
     ),
+    "documents in a column that is not there": (
+        ON_ROWS + "doc_to_text: completion\ndoc_to_choice: [completion, contradiction_0]\nmetadata: {columns: {doc_id: article}}\n",
+        "rows.jsonl", SOUND, ["metadata.columns.doc_id: no column 'article'"],
+    ),
     "missing column": (ON_ROWS, "rows.jsonl", jsonl({"prefix": "a", "completion": "b"}), ["no columns contradiction_0"]),
     "bare word in a template": (
         ON_ROWS + "doc_to_text: prefx\ndoc_to_choice: '{{[completion, contradiction_0]}}'\n", "rows.jsonl", SOUND,

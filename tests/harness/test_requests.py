@@ -121,6 +121,10 @@ def test_long_prefixes_lose_their_beginning_and_long_completions_are_unscored(to
         samples[1]["factor_mean_logprob"]
     )  # both see the same 40 tokens
 
+    samples = evaluate("hf", ["t"], task(rows), hf(folder), metadata={"window": "null"})["samples"]["t"]
+    assert samples[0]["arguments"][0][2] is None  # as --metadata window=null arrives
+    assert [bool(sample["truncated"]) for sample in samples] == [True, False]  # the model's own limit
+
     samples = evaluate("hf", ["t"], task(rows, window=5), hf(folder))["samples"]["t"]
     assert "more than a window of 5 has room for" in samples[0]["unscored"]
     assert samples[0]["factor_acc"] is None
