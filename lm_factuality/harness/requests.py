@@ -55,14 +55,10 @@ def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: boo
     Raises:
         ModelError: the model needs a tokenizer to score log-likelihoods and has none, or its server stops answering.
     """
-    if _is_a(lm, "LocalChatCompletion"):
-        raise ModelError(
-            f"{type(lm).__name__}: chat servers give no log-probabilities of prompts; use local-completions with the server's "
-            "/v1/completions"
-        )
+    refuse_chat(lm)
     if not isinstance(lm, TemplateLM) or getattr(lm, "tokenizer", None) is None:
         return _without_tokenizer(lm, requests)
-    _warn_of_missing_bos(lm)
+    warn_of_missing_bos(lm)
     encoder = _Encoder(lm)
     encoded: list[_Encoded | ScoredContinuation] = [
         encoder.encode(*request.args)
@@ -71,6 +67,24 @@ def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: boo
     to_score = [each for each in encoded if isinstance(each, _Encoded)]
     answers = iter(_score(lm, to_score, disable_tqdm))
     return [each if isinstance(each, ScoredContinuation) else _result(each, next(answers)) for each in encoded]
+
+
+def refuse_chat(lm: LM) -> None:
+    """Raises a ModelError for clients that can score nothing."""
+    if _is_a(lm, "LocalChatCompletion"):
+        raise ModelError(
+            f"{type(lm).__name__}: chat servers give no log-probabilities of prompts; use local-completions with the server's "
+            "/v1/completions"
+        )
+
+
+def refuse_server(lm: LM) -> None:
+    """Raises a ModelError for clients of servers, which have a tokenizer once they are told where it is."""
+    if _is_a(lm, "TemplateAPI"):
+        raise ModelError(
+            f"{type(lm).__name__} scores log-likelihoods only with a tokenizer: pass tokenizer=PATH_OR_NAME and "
+            "tokenizer_backend=huggingface in --model_args"
+        )
 
 
 def _is_a(lm: LM, name: str) -> bool:
@@ -233,11 +247,7 @@ def _is_refusal(error: Exception) -> bool:
 
 
 def _without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[ScoredContinuation]:
-    if _is_a(lm, "TemplateAPI"):
-        raise ModelError(
-            f"{type(lm).__name__} scores log-likelihoods only with a tokenizer: pass tokenizer=PATH_OR_NAME and "
-            "tokenizer_backend=huggingface in --model_args"
-        )
+    refuse_server(lm)
     logger.warning(
         "factor_acc is absent: %s shows no tokenizer, so the tokens of a completion cannot be counted; "
         "acc and acc_bytes are reported", type(lm).__name__,
@@ -253,7 +263,7 @@ def _without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[ScoredConti
     ]
 
 
-def _warn_of_missing_bos(lm: TemplateLM) -> None:
+def warn_of_missing_bos(lm: TemplateLM) -> None:
     """Servers' clients leave out the first token that tokenizers such as OPT's add by themselves, and scores with it."""
     tokenizer = lm.tokenizer
     bos = getattr(tokenizer, "bos_token_id", None)
