@@ -1,0 +1,149 @@
+"""What an index is made of: ``manifest.json`` beside its files, and whether the files are still what it says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from lm_factuality.errors import DataError
+from lm_factuality.retrieval.hashed import sha256_of
+from lm_factuality.retrieval.sources import SourceRecord
+
+FORMAT = 1
+KINDS = ("bm25", "dense")
+NAME = "manifest.json"
+PARTIAL = ".partial"
+_CHECKED_AT_OPENING = 64 << 20  # bytes of an index whose sums are compared each time it is opened
+_AGAIN = "build the index again: lm-factuality index build SOURCE --out {folder} --overwrite"
+
+
+@dataclass(frozen=True)
+class IndexFile:
+    """A file of an index: its name in the folder, its size in bytes, the SHA-256 of its bytes."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All that is known about an index without opening its files."""
+
+    kind: str
+    parameters: Mapping[str, Any]
+    sources: tuple[SourceRecord, ...]
+    num_passages: int
+    files: tuple[IndexFile, ...]
+    suite_version: str
+    format: int = FORMAT
+
+    @cached_property
+    def identity(self) -> str:
+        """16 hexadecimal digits that change with everything that can change a result: kind, parameters, files' content."""
+        content = {
+            "format": self.format,
+            "kind": self.kind,
+            "parameters": dict(self.parameters),
+            "files": {file.name: file.sha256 for file in self.files},
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files together."""
+        return sum(file.size for file in self.files)
+
+
+def list_files(folder: Path, exclude: str, progress: bool) -> tuple[IndexFile, ...]:
+    """Every file in ``folder`` but ``exclude`` and the manifest, with its size and sum, in order of their names."""
+    paths = sorted(path for path in folder.iterdir() if path.is_file() and path.name not in (NAME, exclude))
+    bar = tqdm(paths, desc="sum up", unit=" files", disable=not progress)
+    return tuple(IndexFile(path.name, path.stat().st_size, sha256_of(path)) for path in bar)
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Writes ``manifest`` into ``folder``."""
+    (folder / NAME).write_text(json.dumps(asdict(manifest), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of the index in ``folder``.
+
+    Raises:
+        DataError: there is no folder, it is no index or an unfinished one, or its manifest cannot be understood.
+    """
+    path = folder / NAME
+    partial = folder.with_name(folder.name + PARTIAL)
+    if not folder.is_dir():
+        if partial.is_dir():
+            raise DataError(
+                f"{folder}: its build was interrupted ({partial} is unfinished); run the same 'lm-factuality index build' "
+                "again and it goes on from there"
+            )
+        raise DataError(
+            f"{folder}: no such folder; expected an index, which 'lm-factuality index build SOURCE --out {folder}' makes"
+        )
+    if folder.name.endswith(PARTIAL):
+        whole = folder.with_name(folder.name.removesuffix(PARTIAL))
+        raise DataError(
+            f"{folder}: a half-built index; run the same 'lm-factuality index build ... --out {whole}' again to finish it"
+        )
+    if not path.is_file():
+        raise DataError(
+            f"{folder}: no {NAME} in it, so it is no index; name the folder that 'lm-factuality index build' made"
+        )
+    try:
+        return _parse(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(f"{path}: not a manifest of an index: {error}; {_AGAIN.format(folder=folder)}") from error
+
+
+def check_files(folder: Path, manifest: Manifest, sums: bool | None = None) -> None:
+    """Compares the files with the manifest: their sizes always, their sums if ``sums`` (None: if they are small).
+
+    Raises:
+        DataError: a file is missing, or not what was built.
+    """
+    again = _AGAIN.format(folder=folder)
+    for file in manifest.files:
+        path = folder / file.name
+        if not path.is_file():
+            raise DataError(f"{path}: missing, expected {file.size} bytes; copy the whole folder, or {again}")
+        found = path.stat().st_size
+        if found != file.size:
+            raise DataError(f"{path}: {found} bytes, expected {file.size}; copy the whole folder, or {again}")
+    if manifest.size < _CHECKED_AT_OPENING if sums is None else sums:
+        for file in manifest.files:
+            if (sha256 := sha256_of(folder / file.name)) != file.sha256:
+                raise DataError(
+                    f"{folder / file.name}: altered since it was built: SHA-256 {sha256[:12]}..., expected "
+                    f"{file.sha256[:12]}...; copy the folder again, or {again}"
+                )
+
+
+def _parse(values: Any) -> Manifest:
+    if not isinstance(values, dict) or "format" not in values:
+        raise ValueError("no key 'format'")
+    if values["format"] != FORMAT:
+        raise ValueError(f"format {values['format']!r}, but this version of the suite reads format {FORMAT}")
+    if values["kind"] not in KINDS:
+        raise ValueError(f"kind {values['kind']!r}, expected {' or '.join(KINDS)}")
+    manifest = Manifest(
+        kind=values["kind"],
+        parameters=dict(values["parameters"]),
+        sources=tuple(SourceRecord(**record) for record in values["sources"]),
+        num_passages=int(values["num_passages"]),
+        files=tuple(IndexFile(**file) for file in values["files"]),
+        suite_version=str(values["suite_version"]),
+    )
+    if any(Path(file.name).name != file.name for file in manifest.files):
+        raise ValueError("a file that lies outside the folder")
+    return manifest
