@@ -1,4 +1,4 @@
-"""What lm_eval does not check before it runs a FACTOR task: the YAML's keys, the file, the columns, every row."""
+"""What lm_eval does not check before it runs a task of the suite: the YAML's keys, the file, the columns, every row."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from typing import Any
 
 from lm_factuality.errors import FactualityError
 from lm_factuality.factor.corpus import parse_corpus
+from lm_factuality.factor.documents import load_texts, text_suspicions
 from lm_factuality.factor.load import load_corpus
 from lm_factuality.factor.rows import spacing_leak, suspicions
 from lm_factuality.factor.tables import FORMATS
+from lm_factuality.factor.texts import parse_texts
+
+_SHOWN = 300  # characters of a document that an example shows
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ def validate(targets: Sequence[str], include_path: Sequence[str] = (), data_dir:
 def _check(target: str, config: dict[str, Any], data_dir: str | None) -> Report:
     problems: list[str] = []
     data_dir = data_dir or config["metadata"].get("data_dir")
+    if getattr(config.get("class"), "__name__", "") == "PerplexityTask":
+        return _check_texts(target, config, data_dir)
     if config.get("class") is None:
         problems.append(
             f"{target}: no FACTOR task: it does not include tasks/factor/_factor.yaml, which names the class"
@@ -69,6 +75,24 @@ def _check(target: str, config: dict[str, Any], data_dir: str | None) -> Report:
     num_requests = sum(len(row.choices) for row in rows)
     example = () if loaded.problems else _first_requests(config, data_dir)
     return Report(target, tuple(dict.fromkeys(problems)), len(rows), num_requests, example)
+
+
+def _check_texts(target: str, config: dict[str, Any], data_dir: str | None) -> Report:
+    """The same for a perplexity task; its rows are documents, and its example the beginning of the first."""
+    try:
+        loaded = load_texts(parse_texts(config), data_dir)
+    except FactualityError as error:
+        return Report(target, tuple(str(error).split("\n")))
+    documents = loaded.documents
+    problems = [*loaded.problems]
+    problems += [f"{document.location}: {document.problem}" for document in documents if document.problem]
+    problems += [f"{location}: {what}" for location, what in text_suspicions(documents)]
+    rows, expected = loaded.provenance.get("rows"), loaded.provenance.get("upstream_rows")
+    if expected is not None and rows != expected:
+        problems.append(f"{target}: {rows} rows, the published file has {expected}")
+    text = documents[0].text
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
+    return Report(target, tuple(dict.fromkeys(problems)), len(documents), len(documents), (("", shown),))
 
 
 def _first_requests(config: dict[str, Any], data_dir: str | None) -> tuple[tuple[str, str], ...]:

@@ -39,19 +39,38 @@ def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> Loaded:
         ConfigError: columns or templates that the table does not fit.
         DataError: a file that is missing, or of which nothing can be read.
     """
-    table, provenance = _table(corpus, data_dir)
-    if not table.records:
-        raise DataError("\n".join(table.problems))
-    records = list(table.records)
-    names = list(dict.fromkeys(name for record in records for name in record.values))
-    build = _rows_from_templates if corpus.templates else _rows_from_columns
-    rows = build(corpus, records, names)
-    if corpus.normalise_spacing:
-        rows = [normalise_spacing(row) for row in rows]
+    table, provenance = find_table(corpus, data_dir)
+    rows = table_rows(corpus, table)
     return Loaded(tuple(rows), {**provenance, "rows": len(rows)}, table.problems)
 
 
-def _table(corpus: Corpus, data_dir: str | Path | None) -> tuple[Table, dict[str, Any]]:
+def table_rows(corpus: Corpus, table: Table) -> list[Row]:
+    """The examples that the rows of ``table`` hold."""
+    records = list(table.records)
+    names = column_names(table)
+    build = _rows_from_templates if corpus.templates else _rows_from_columns
+    rows = build(corpus, records, names)
+    return [normalise_spacing(row) for row in rows] if corpus.normalise_spacing else rows
+
+
+def column_names(table: Table) -> list[str]:
+    """Every column that some row has."""
+    return list(dict.fromkeys(name for record in table.records for name in record.values))
+
+
+def find_table(corpus: Corpus, data_dir: str | Path | None = None) -> tuple[Table, dict[str, Any]]:
+    """The table of ``corpus`` and where it came from, in a form that results can carry.
+
+    Raises:
+        ConfigError, DataError: as ``load_corpus`` does.
+    """
+    table, provenance = _read(corpus, data_dir)
+    if not table.records:
+        raise DataError("\n".join(table.problems))
+    return table, provenance
+
+
+def _read(corpus: Corpus, data_dir: str | Path | None) -> tuple[Table, dict[str, Any]]:
     if corpus.source:
         located = locate(find_source(corpus.source), data_dir)
         return read_table(located.path), {

@@ -1,10 +1,12 @@
 """How the suite plugs into lm_eval: the only modules that know its internals. ``models`` and ``bench`` use its public interface.
 
 ``requests`` adds a request type that returns token counts with log-likelihoods, ``stderr`` lets a metric bring its own
-standard error, ``task`` is the class behind the FACTOR task YAMLs, ``tasks`` finds YAMLs by path and name, ``run`` is the
-command line, ``secrets`` keeps credentials out of results.
+standard error, ``task`` is the class behind the FACTOR task YAMLs, ``rolling`` and ``perplexity`` are a request type and a
+task class for whole documents, ``tasks`` finds YAMLs by path and name, ``run`` is the command line, ``secrets`` keeps
+credentials out of results.
 """
 
+from lm_factuality.harness.perplexity import PerplexityTask
 from lm_factuality.harness.task import FactorTask
 
-__all__ = ["FactorTask"]
+__all__ = ["FactorTask", "PerplexityTask"]

@@ -1,0 +1,176 @@
+"""A request type for lm_eval: the log-likelihood of a whole text, in sliding windows, with its number of tokens.
+
+lm_eval's own ``loglikelihood_rolling`` gives no token count, and its windows are disjoint: the first tokens of each have next
+to no context. Here a text is tokenized once, as the model's own tokenizer does, and every token is scored exactly once: the
+first window scores all its tokens, given the model's first token (``prefix_token_id``) alone; each later one the ``stride``
+tokens after the last that was scored, given the ``window - stride`` tokens before them, or more where the text ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM, TemplateLM
+from tqdm import tqdm
+
+from lm_factuality.errors import ModelError
+from lm_factuality.harness import requests
+from lm_factuality.harness.requests import _Encoded, _Encoder
+
+logger = logging.getLogger(__name__)
+
+REQUEST_TYPE = "scored_rolling"
+
+
+class ScoredText(NamedTuple):
+    """What a model says of a text.
+
+    ``logprob`` is the sum of natural log-probabilities of its tokens, nothing if there is none; ``num_tokens`` is how many
+    were scored, ``num_windows`` in how many pieces, ``window`` the tokens that the model saw at once, which its own limit may
+    have made fewer than asked for: all nothing where the tokenizer is out of reach. ``problem`` says why there is no score.
+    """
+
+    logprob: float | None
+    num_tokens: int | None
+    num_windows: int | None
+    window: int | None
+    problem: str = ""
+
+
+def install() -> None:
+    """Adds the request type to lm_eval's models; doing it twice does no harm."""
+    LM.scored_rolling = scored_rolling
+
+
+def windows(prefix: int, tokens: Sequence[int], window: int, stride: int) -> Iterator[tuple[list[int], list[int]]]:
+    """(context, tokens to score) of each window, as the module says; both together have at most ``window`` tokens."""
+    whole = [prefix, *tokens]
+    done = 1
+    while done < len(whole):
+        end = min(len(whole), done + (window - 1 if done == 1 else stride))
+        yield whole[max(0, end - window) : done], whole[done:end]
+        done = end
+
+
+def scored_rolling(lm: LM, instances: Sequence[Instance], disable_tqdm: bool = False) -> list[ScoredText]:
+    """Scores requests with arguments (text, window, stride); no window means as much as the model can see, no stride half of
+    the window.
+
+    Raises:
+        ModelError: the model needs a tokenizer to score log-likelihoods and has none, scores no texts at all, or its server
+            stops answering.
+    """
+    requests.refuse_chat(lm)
+    if not isinstance(lm, TemplateLM) or getattr(lm, "tokenizer", None) is None:
+        return _without_tokenizer(lm, instances)
+    requests.warn_of_missing_bos(lm)
+    encoder = _Encoder(lm)
+    cut = [
+        _cut(lm, encoder, *instance.args)
+        for instance in tqdm(instances, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
+    ]
+    pieces = [piece for each in cut if not isinstance(each, ScoredText) for piece in each[0]]
+    answers = iter(_score(lm, pieces, disable_tqdm))
+    return [
+        each if isinstance(each, ScoredText) else _sum([next(answers) for _ in each[0]], each[0], each[1])
+        for each in cut
+    ]
+
+
+def _cut(
+    lm: TemplateLM, encoder: _Encoder, text: str, window: int | None, stride: int | None
+) -> tuple[list[_Encoded], int] | ScoredText:
+    """The windows of a text and the size they were cut to."""
+    longest = encoder._cut if window is None else min(window, encoder._cut)
+    if lm.backend != "causal":
+        return ScoredText(None, None, None, longest, "an encoder-decoder reads no text from left to right")
+    if not text.strip():
+        return ScoredText(None, 0, 0, longest, "the document is empty")
+    if lm.prefix_token_id is None:
+        return ScoredText(None, 0, 0, longest, "the tokenizer has no first token, so nothing comes before the text")
+    tokens = encoder._tokens(text)
+    if tokens[:1] == [lm.prefix_token_id]:  # the tokenizer has put it there
+        del tokens[:1]
+    if not tokens:
+        return ScoredText(None, 0, 0, longest, "the document has no tokens")
+    step = longest // 2 if stride is None else min(stride, longest - 1)
+    return [_encoded(encoder, *piece) for piece in windows(lm.prefix_token_id, tokens, longest, step)], longest
+
+
+def _encoded(encoder: _Encoder, context: list[int], continuation: list[int]) -> _Encoded:
+    tokens = hashlib.sha256(repr((context, continuation)).encode()).hexdigest()
+    key = (f"{encoder._fingerprint}, tokens {tokens}", "")
+    return _Encoded(key=key, context=context, continuation=continuation, truncated=False)
+
+
+def _score(lm: TemplateLM, pieces: Sequence[_Encoded], disable_tqdm: bool) -> list[tuple[float, bool] | str]:
+    """Answers in order.
+
+    ``hf`` runs requests once whose tokens but the last are equal, and gives wrong sums if they are split into context and
+    continuation at different points, as windows of a repetitive text can be: those go in rounds of their own.
+    """
+    rounds: list[dict[int, int]] = []  # what is run: hash of the tokens but the last, and length of the context
+    members: list[list[int]] = []
+    for index, piece in enumerate(pieces):
+        run, split = hash((*piece.context, *piece.continuation[:-1])), len(piece.context)
+        number = next((n for n, taken in enumerate(rounds) if taken.get(run, split) == split), len(rounds))
+        if number == len(rounds):
+            rounds.append({})
+            members.append([])
+        rounds[number][run] = split
+        members[number].append(index)
+    answers: dict[int, tuple[float, bool] | str] = {}
+    for indices in members:
+        found = requests._score(lm, [pieces[index] for index in indices], disable_tqdm)
+        answers.update(zip(indices, found, strict=True))
+    return [answers[index] for index in range(len(pieces))]
+
+
+def _sum(answers: Sequence[tuple[float, bool] | str], pieces: Sequence[_Encoded], window: int) -> ScoredText:
+    """One score from those of a text's windows; a window without one leaves the text without."""
+    count = sum(len(piece.continuation) for piece in pieces)
+    problem = ""
+    total = 0.0
+    for number, answer in enumerate(answers, start=1):
+        if isinstance(answer, str):
+            problem = problem or f"window {number} of {len(answers)}: {answer}"
+        elif answer[0] is None or not math.isfinite(answer[0]):
+            problem = problem or f"window {number} of {len(answers)}: the log-probability is {answer[0]}"
+        else:
+            total += answer[0]
+    return ScoredText(None if problem else total, count, len(pieces), window, problem)
+
+
+def _without_tokenizer(lm: LM, instances: Sequence[Instance]) -> list[ScoredText]:
+    requests.refuse_server(lm)
+    name = type(lm).__name__
+    logger.warning(
+        "perplexity is absent: %s shows no tokenizer, so the tokens of a text cannot be counted; byte_perplexity and "
+        "bits_per_byte are reported, from windows of the model's own making", name,
+    )  # fmt: skip
+    plain = [
+        Instance("loglikelihood_rolling", each.doc, each.args[:1], each.idx, each.metadata)
+        for each in instances
+        if each.args[0].strip()
+    ]
+    try:
+        found = iter(lm.loglikelihood_rolling(plain) if plain else [])
+    except NotImplementedError as error:
+        raise ModelError(
+            f"{name} scores no whole texts, so it has no perplexity; leave out the perplexity tasks"
+        ) from error
+    scored = []
+    for each in instances:
+        if not each.args[0].strip():
+            scored.append(ScoredText(None, None, None, None, "the document is empty"))
+            continue
+        logprob = next(found)
+        finite = logprob is not None and math.isfinite(logprob)
+        problem = "" if finite else f"the log-probability is {logprob}"
+        scored.append(ScoredText(float(logprob) if finite else None, None, None, None, problem))
+    return scored
