@@ -20,7 +20,10 @@ from lm_factuality.factor.corpus import YAML_FOLDER
 from lm_factuality.harness.secrets import secret_names
 from lm_factuality.suite import find_config, read_config, tasks_folder
 
-SUITE_MODELS: Mapping[str, str] = {"surface-baseline": "lm_factuality.models.surface:SurfaceBaseline"}
+SUITE_MODELS: Mapping[str, str] = {
+    "hf-tree": "lm_factuality.models.hf_tree:HFTree",
+    "surface-baseline": "lm_factuality.models.surface:SurfaceBaseline",
+}
 
 
 def register_models() -> None:

@@ -1,0 +1,150 @@
+"""lm_eval model ``hf-tree``: what ``hf`` computes, each distinct token position of all requests once."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from lm_eval.api.instance import Instance
+from lm_eval.models.huggingface import HFLM
+from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
+from tqdm import tqdm
+
+from lm_factuality.models.tree import Budget, Engine, Forest, choose_engine, plant, score
+
+logger = logging.getLogger(__name__)
+
+TokenRequest = tuple[tuple[str, str] | None, list[int], list[int]]
+Answer = tuple[float, bool]
+
+_AUTO_TOKENS = {"cpu": 4096}  # tokens of a forward pass to begin with under batch_size=auto
+_AUTO_TOKENS_OF_ACCELERATORS = 65536
+_MIN_TARGETS = 512  # positions that may need logits in any forward pass, and ...
+_SHARE_OF_TARGETS = 8  # ... one of so many in a large one
+
+
+class HFTree(HFLM):  # type: ignore[misc]
+    """HFLM with its options and its scores; log-likelihood requests are computed as a forest of tokens.
+
+    ``batch_size`` is, as in HFLM, the number of inputs as long as the longest that a forward pass may hold; it is filled with
+    distinct tokens. With ``auto`` a pass begins large and is halved when memory runs out, as it is under any batch size. Models
+    whose positions cannot be shared (state-space, hybrid, encoder-decoder) are scored as HFLM does, with one warning.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._engine: Engine | None = None
+        self._has_chosen = False
+        self._auto_tokens = _AUTO_TOKENS.get(self.device.type, _AUTO_TOKENS_OF_ACCELERATORS)
+
+    @property
+    def engine(self) -> Engine | None:
+        """How the forest is computed; nothing if HFLM has to do it. Found out by a trial on first use."""
+        if not self._has_chosen:
+            if self.backend == "causal":
+                with self._forward_context():
+                    vocabulary = int(self.model.get_input_embeddings().weight.shape[0])
+                    self._engine = choose_engine(self.model, vocabulary, self.max_length)
+            if self._engine is None:
+                logger.warning(
+                    "hf-tree: %s cannot share positions between requests; every request is computed by itself, as hf does",
+                    type(self.model).__name__,
+                )
+            else:
+                logger.info("hf-tree: %s forward passes", self._engine.name)
+            self._has_chosen = True
+        return self._engine
+
+    def _loglikelihood_tokens(
+        self, requests: Sequence[TokenRequest], disable_tqdm: bool = False, override_bs: int | None = None
+    ) -> list[Answer]:
+        if self.engine is None:
+            answers: list[Answer] = super()._loglikelihood_tokens(
+                requests, disable_tqdm=disable_tqdm, override_bs=override_bs
+            )
+            return answers
+        answers = self.score_tokens([(context, continuation) for _, context, continuation in requests], disable_tqdm)
+        for (key, _, _), answer in zip(requests, answers, strict=True):
+            if key is not None:
+                self.cache_hook.add_partial("loglikelihood", key, answer)
+        return answers
+
+    def score_tokens(self, requests: Sequence[tuple[list[int], list[int]]], disable_tqdm: bool = False) -> list[Answer]:
+        """(log-likelihood in nats, whether it is what the model would say) of each continuation after its context.
+
+        Both are token ids; what does not fit the model is cut from the left, as HFLM does.
+        """
+        forest = plant(*self._fit(requests))
+        with self._progress(forest, disable_tqdm) as progress, self._forward_context():
+            found = score(forest, self._required_engine(), self._budget(forest), self.softmax_dtype, progress)
+        return [(float(found.logprobs[targets].sum()), bool(found.greedy[targets].all())) for targets in forest.answers]
+
+    def _required_engine(self) -> Engine:
+        if self.engine is None:
+            raise ValueError(f"{type(self.model).__name__} cannot share positions between requests")
+        return self.engine
+
+    def _fit(self, requests: Sequence[tuple[list[int], list[int]]]) -> tuple[list[list[int]], list[int]]:
+        """Token sequences and the number of their last tokens that are asked for."""
+        sequences = [[*context, *continuation] for context, continuation in requests]
+        for (context, continuation), sequence in zip(requests, sequences, strict=True):
+            if not context or not continuation or len(continuation) > self.max_length:
+                raise ValueError(
+                    f"a request has {len(context)} tokens of context and {len(continuation)} of continuation, expected at least "
+                    f"one of each and at most {self.max_length} of continuation; the first of {len(sequence)} is {sequence[:1]}"
+                )
+        too_long = sum(len(sequence) > self.max_length + 1 for sequence in sequences)
+        if too_long:
+            logger.warning(
+                "%d of %d requests are longer than the model's %d tokens and lose their beginning",
+                too_long, len(sequences), self.max_length,
+            )  # fmt: skip
+        return [sequence[-(self.max_length + 1) :] for sequence in sequences], [len(each) for _, each in requests]
+
+    def _budget(self, forest: Forest) -> Budget:
+        longest = int(forest.depth.max(initial=0)) + 1
+        tokens = self._auto_tokens if self.batch_size == "auto" else int(self.batch_size) * longest
+        return Budget(tokens, max(_MIN_TARGETS, tokens // _SHARE_OF_TARGETS))
+
+    @contextlib.contextmanager
+    def _forward_context(self) -> Iterator[None]:
+        precision = self.mixed_precision_dtype
+        with torch.inference_mode(), torch.autocast(self.device.type, dtype=precision, enabled=precision is not None):
+            yield
+
+    @contextlib.contextmanager
+    def _progress(self, forest: Forest, disable_tqdm: bool) -> Iterator[Any]:
+        """A bar that counts requests: each is done when the last of its targets is."""
+        last = np.sort([forest.target_positions[targets].max() for targets in forest.answers])
+        with tqdm(
+            total=len(last), desc="Running loglikelihood requests", disable=disable_tqdm or self.rank != 0
+        ) as bar:
+            yield lambda position: bar.update(int(np.searchsorted(last, position)) - bar.n)
+
+    def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
+        """As HFLM, with the windows of all texts in one forest.
+
+        Returns:
+            For each text the sum of its tokens' log-probabilities, in nats.
+        """
+        if self.engine is None:
+            totals: list[float] = super().loglikelihood_rolling(requests, disable_tqdm=disable_tqdm)
+            return totals
+        windows, owners = [], []
+        for index, request in enumerate(requests):
+            for window in get_rolling_token_windows(
+                token_list=self.tok_encode(request.args[0]), prefix_token=self.prefix_token_id,
+                max_seq_len=self.max_length, context_len=1,
+            ):  # fmt: skip
+                windows.append((None, *make_disjoint_window(window)))
+                owners.append(index)
+        totals = [0.0] * len(requests)
+        for owner, (logprob, _) in zip(owners, self._loglikelihood_tokens(windows, disable_tqdm), strict=True):
+            totals[owner] += logprob
+        for request, total in zip(requests, totals, strict=True):
+            self.cache_hook.add_partial("loglikelihood_rolling", request.args, total)
+        return totals

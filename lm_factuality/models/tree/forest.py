@@ -1,0 +1,203 @@
+"""Requests as a forest of tokens in which every distinct token position stands once.
+
+Two inputs that begin with the same tokens have the same hidden states there, so their common beginning is one path. The
+positions are numbered in preorder, which makes everything else plain arithmetic: the positions below j are j to end[j], so j
+comes before i in some input, or is i, just when j <= i < end[j]; any stretch of numbers can be computed in one forward pass
+if the path to its first position is at hand.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Forest:
+    """``tokens``, ``depth`` and ``end``, each of shape [positions]: the token at a position, its place in its inputs (from 0),
+    and the number after the last position below it.
+
+    A target is a token whose log-probability is asked for: ``target_tokens[m]`` follows position ``target_positions[m]``,
+    shape [targets], sorted by position, each pair once. ``answers[r]`` are the targets of request r, in the order of its
+    continuation.
+    """
+
+    tokens: Ints
+    depth: Ints
+    end: Ints
+    target_positions: Ints
+    target_tokens: Ints
+    answers: tuple[Ints, ...]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def targets_between(self, start: int, stop: int) -> slice:
+        """The targets of positions ``start`` to ``stop``."""
+        first, last = np.searchsorted(self.target_positions, (start, stop))
+        return slice(int(first), int(last))
+
+
+def plant(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -> Forest:
+    """The forest of ``sequences``, of each of which the last ``num_targets`` tokens are asked for.
+
+    The last token of a sequence is no input: nothing that follows it is asked for. Every sequence has more tokens than targets.
+    """
+    inputs = [np.asarray(sequence[:-1], dtype=np.int64) for sequence in sequences]
+    # Big-endian bytes order as the numbers do, and compare at the speed of memory.
+    order = sorted(range(len(inputs)), key=lambda index: inputs[index].astype(">u4").tobytes())
+    total, previous = 0, np.empty(0, dtype=np.int64)
+    path = np.empty(max(map(len, inputs), default=0), dtype=np.int64)  # positions of the current input, by depth
+    tokens: list[Ints] = []
+    depths: list[Ints] = []
+    asked: list[Ints] = [np.empty(0, dtype=np.int64)] * len(inputs)
+    closed: list[tuple[Ints, int]] = []
+    for index in order:
+        current = inputs[index]
+        shared = _shared_length(previous, current)
+        if shared < len(current):
+            closed.append((path[shared : len(previous)].copy(), total))
+            fresh = len(current) - shared
+            path[shared : len(current)] = np.arange(total, total + fresh)
+            tokens.append(current[shared:])
+            depths.append(np.arange(shared, len(current)))
+            total += fresh
+            previous = current
+        asked[index] = path[len(current) - num_targets[index] : len(current)].copy()
+    closed.append((path[: len(previous)].copy(), total))
+    end = np.empty(total, dtype=np.int64)
+    for positions, stop in closed:
+        end[positions] = stop
+    targets, answers = _unique_targets(sequences, num_targets, asked)
+    empty = np.empty(0, dtype=np.int64)
+    return Forest(
+        np.concatenate(tokens) if tokens else empty, np.concatenate(depths) if depths else empty, end,
+        targets[:, 0], targets[:, 1], answers,
+    )  # fmt: skip
+
+
+def _shared_length(first: Ints, second: Ints) -> int:
+    """Number of tokens with which both begin."""
+    length = min(len(first), len(second))
+    different = np.flatnonzero(first[:length] != second[:length])
+    return int(different[0]) if len(different) else length
+
+
+def _unique_targets(
+    sequences: Sequence[Sequence[int]], num_targets: Sequence[int], asked: Sequence[Ints]
+) -> tuple[Ints, tuple[Ints, ...]]:
+    """The distinct (position, token) pairs, shape [targets, 2], sorted, and each sequence's indices of them."""
+    if not sequences:
+        return np.empty((0, 2), dtype=np.int64), ()
+    following = [
+        np.asarray(sequence[len(sequence) - count :], dtype=np.int64)
+        for sequence, count in zip(sequences, num_targets, strict=True)
+    ]
+    pairs = np.stack([np.concatenate(asked), np.concatenate(following)], axis=1)
+    unique, inverse = np.unique(pairs, axis=0, return_inverse=True)
+    bounds = np.cumsum([len(each) for each in following])[:-1]
+    return unique, tuple(np.split(inverse.reshape(-1), bounds))
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Positions ``start`` to ``stop``, to be computed in one forward pass, and the ``path`` to the first of them, shape
+    [depth of start]."""
+
+    start: int
+    stop: int
+    path: Ints
+
+    def path_after(self, forest: Forest) -> Ints:
+        """The path to the position that follows, all of which lies in this stretch or on its path."""
+        own = self.start + np.flatnonzero(forest.end[self.start : self.stop] > self.stop)
+        return np.concatenate([self.path[forest.end[self.path] > self.stop], own])
+
+
+def next_stretch(forest: Forest, start: int, path: Ints, max_tokens: int, max_targets: int) -> Stretch:
+    """The stretch from ``start`` on that fills a forward pass of ``max_tokens`` positions, of which ``max_targets`` need logits.
+
+    It ends where a tree ends if it can: what is cut has to keep the keys and values of its path for the next pass.
+    """
+    stop = min(len(forest), start + max(1, max_tokens))
+    asked = np.unique(forest.target_positions[forest.targets_between(start, stop)])
+    if len(asked) > max(1, max_targets):
+        stop = int(asked[max(1, max_targets)])
+    if stop < len(forest) and forest.depth[stop] != 0:
+        roots = np.flatnonzero(forest.depth[start:stop] == 0)
+        last = start + int(roots[-1]) if len(roots) else start
+        # A tree that no pass can hold whole may as well begin here.
+        if last > start and forest.end[last] - last <= max_tokens:
+            stop = last
+    return Stretch(start, stop, path)
+
+
+LONG = 96  # positions without a branch that are worth an attention of their own, which needs no mask
+WIDE = 384  # positions that share one masked attention at most
+
+
+@dataclass(frozen=True)
+class Block:
+    """Queries that attend to the same keys; both are counted from the first position of the stretch's path.
+
+    ``queries`` is one slice, ``keys`` are the path to its first position and itself, as slices in order of depth.
+    ``query_ends`` and ``key_ends`` are the ends of their subtrees and ``*_depth`` their depths, shapes [queries] and [keys].
+    """
+
+    queries: slice
+    keys: tuple[slice, ...]
+    key_numbers: Ints
+    key_ends: Ints
+    query_depth: Ints
+    key_depth: Ints
+
+    @property
+    def is_whole_chain(self) -> bool:
+        """Whether the block is one unbroken path from the first token of an input on: plain causal attention."""
+        return len(self.key_depth) == len(self.query_depth) and bool(np.all(np.diff(self.query_depth) == 1))
+
+    def allowed(self) -> Bools:
+        """Which key comes before which query in an input, or is the query itself, shape [queries, keys]."""
+        numbers = np.arange(self.queries.start, self.queries.stop)[:, None]
+        return (self.key_numbers[None, :] <= numbers) & (numbers < self.key_ends[None, :])
+
+
+def blocks(forest: Forest, stretch: Stretch) -> list[Block]:
+    """The stretch cut so that each block attends to its own path, not to the other trees of the pass."""
+    own = slice(stretch.start, stretch.stop)
+    num_before = len(stretch.path)
+    depth = np.concatenate([np.arange(num_before), forest.depth[own]])
+    end = np.concatenate([forest.end[stretch.path], forest.end[own]]) - stretch.start + num_before
+    branches = num_before + 1 + np.flatnonzero(np.diff(forest.depth[own]) != 1)
+    bounds = [num_before, *branches.tolist(), len(depth)]
+    return [_block(start, stop, depth, end) for start, stop in _runs(bounds, depth)]
+
+
+def _runs(bounds: Sequence[int], depth: Ints) -> list[tuple[int, int]]:
+    """Unbroken paths, short ones of one tree put together."""
+    runs: list[tuple[int, int]] = []
+    after_long = True
+    for start, stop in itertools.pairwise(bounds):
+        is_long = stop - start >= LONG
+        if after_long or is_long or depth[start] == 0 or stop - runs[-1][0] > WIDE:
+            runs.append((start, stop))
+        else:
+            runs[-1] = (runs[-1][0], stop)
+        after_long = is_long
+    return runs
+
+
+def _block(start: int, stop: int, depth: Ints, end: Ints) -> Block:
+    keys = np.concatenate([np.flatnonzero(end[:start] > start), np.arange(start, stop)])
+    stretches = np.split(keys, np.flatnonzero(np.diff(keys) != 1) + 1)
+    return Block(
+        slice(start, stop), tuple(slice(int(each[0]), int(each[-1]) + 1) for each in stretches),
+        keys, end[keys], depth[start:stop], depth[keys],
+    )  # fmt: skip

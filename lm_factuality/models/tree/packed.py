@@ -1,0 +1,209 @@
+"""One forward pass over a stretch of the forest, without padding: the trees lie side by side, and attention keeps them apart.
+
+Everything in a transformer but attention treats positions one by one, so a stretch goes through as a single sequence with
+its own position numbers. Attention is replaced through transformers' interface for it: each block of queries attends to its
+own path. What a layer's mask lets a query see (all before it, a sliding window, a chunk) is asked of the model's own mask
+function, with depths for positions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AttentionInterface
+from transformers.masking_utils import AttentionMaskInterface
+
+from lm_factuality.models.tree.forest import Block, Forest, Ints, Stretch, blocks
+from lm_factuality.models.tree.logits import Logits, UnsupportedModelError, needed_logits
+
+_NAME = "lm_factuality_forest"
+_IGNORED = {"cache_position", "position_ids"}  # tensors that come along and change nothing
+
+KeysAndValues = dict[int, tuple[torch.Tensor, torch.Tensor]]  # by layer, each of shape [1, heads, positions, head size]
+
+
+@dataclass(frozen=True)
+class _Visibility:
+    """Stands for a mask in the model: which positions a layer may see, as a function of (batch, head, query, key)."""
+
+    function: Callable[..., Any]
+
+
+@dataclass
+class _Pass:
+    """What attention has to know of the forward pass under way."""
+
+    blocks: list[Block]
+    before: KeysAndValues
+    kept: (
+        torch.Tensor
+    )  # numbers, from the stretch's path on, of the positions whose keys and values the next pass needs
+    after: KeysAndValues = field(default_factory=dict)
+    masks: dict[tuple[int, int], torch.Tensor | None] = field(default_factory=dict)
+
+
+_current: list[_Pass] = []
+
+
+def _remember_visibility(*, mask_function: Callable[..., Any], **_: Any) -> _Visibility:
+    return _Visibility(mask_function)
+
+
+def _attention(
+    module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any,
+    scaling: float | None = None, softcap: float | None = None, s_aux: torch.Tensor | None = None, **others: Any,
+) -> tuple[torch.Tensor, None]:  # fmt: skip
+    """In the place of a layer's attention: queries, keys and values of shape [1, heads, positions, head size]."""
+    unknown = {name for name, given in others.items() if isinstance(given, torch.Tensor) and name not in _IGNORED}
+    if unknown or not isinstance(attention_mask, _Visibility) or query.shape[0] != 1:
+        raise UnsupportedModelError(f"attention with {', '.join(sorted(unknown)) or 'a mask of its own'}")
+    current = _current[-1]
+    layer = int(module.layer_idx)  # type: ignore[arg-type]
+    if layer in current.before:
+        earlier_key, earlier_value = current.before[layer]
+        key, value = torch.cat([earlier_key, key], dim=2), torch.cat([earlier_value, value], dim=2)
+    if len(current.kept):
+        kept = current.kept.to(key.device)
+        current.after[layer] = (key.index_select(2, kept), value.index_select(2, kept))
+    else:
+        current.after[layer] = (key[:, :, :0], value[:, :, :0])
+    num_before = key.shape[2] - query.shape[2]
+    result = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
+    for number, block in enumerate(current.blocks):
+        own = slice(block.queries.start - num_before, block.queries.stop - num_before)
+        mask = _mask(current, number, attention_mask, query)
+        states = (query[:, :, own], _gather(key, block.keys), _gather(value, block.keys))
+        result[:, own] = _attend(*states, mask, scaling, softcap, s_aux).transpose(1, 2)
+    return result, None
+
+
+def _gather(states: torch.Tensor, slices: tuple[slice, ...]) -> torch.Tensor:
+    parts = [states[:, :, each] for each in slices]
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
+
+
+def _mask(current: _Pass, number: int, visibility: _Visibility, query: torch.Tensor) -> torch.Tensor | None:
+    """Of shape [1, 1, queries, keys], 0 where a query sees a key and -inf elsewhere; nothing for plain causal attention."""
+    name = (number, id(visibility))
+    if name not in current.masks:
+        block = current.blocks[number]
+        queries, keys = torch.from_numpy(block.query_depth)[:, None], torch.from_numpy(block.key_depth)[None, :]
+        first = torch.zeros(1, 1, dtype=torch.long)
+        seen = torch.as_tensor(visibility.function(first, first, queries, keys)).expand(queries.shape[0], keys.shape[1])
+        if block.is_whole_chain and torch.equal(seen, keys <= queries):
+            current.masks[name] = None
+        else:
+            hidden = ~(seen & torch.from_numpy(block.allowed()))
+            mask = torch.zeros(hidden.shape, dtype=query.dtype).masked_fill_(hidden, float("-inf"))
+            current.masks[name] = mask[None, None].to(query.device)
+    found = current.masks[name]
+    return None if found is None else found.to(query.device)
+
+
+def _attend(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, scaling: float | None,
+    softcap: float | None, sinks: torch.Tensor | None,
+) -> torch.Tensor:  # fmt: skip
+    """Of shape [1, heads, queries, value size]; ``sinks`` are logits, one a head, of a key that nothing comes from."""
+    shares = query.shape[1] // key.shape[1]
+    if shares > 1:
+        key, value = key.repeat_interleave(shares, dim=1), value.repeat_interleave(shares, dim=1)
+    if softcap is None and sinks is None:
+        return torch.nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, is_causal=mask is None, scale=scaling
+        )
+    scores = (query @ key.transpose(-1, -2)) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
+    if mask is None:
+        mask = torch.full(scores.shape[-2:], float("-inf"), dtype=scores.dtype, device=scores.device).triu(1)
+    scores = scores + mask
+    if sinks is not None:
+        scores = torch.cat([scores, sinks.reshape(1, -1, 1, 1).expand(*scores.shape[:-1], 1)], dim=-1)
+    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
+    return weights[..., : key.shape[2]] @ value
+
+
+AttentionInterface.register(_NAME, _attention)
+AttentionMaskInterface.register(_NAME, _remember_visibility)
+
+
+class PackedEngine:
+    """Computes stretches one after another, from the first on; keeps the keys and values of the path to the next."""
+
+    name = "packed"
+
+    def __init__(self, model: Any) -> None:
+        if not getattr(model, "_can_set_attn_implementation", lambda: False)():
+            raise UnsupportedModelError("its attention does not go through transformers' interface")
+        self._model = model
+        self._before: KeysAndValues = {}
+
+    def restart(self) -> None:
+        """Forgets the path: the next stretch is the first of a forest."""
+        self._before = {}
+
+    def limit(self, forest: Forest, stretch: Stretch) -> Stretch:
+        """Any stretch will do."""
+        return stretch
+
+    def run(self, forest: Forest, stretch: Stretch) -> Logits:
+        """The logits of the stretch's target positions.
+
+        Raises:
+            UnsupportedModelError: the model mixes positions in other ways than by attention that the interface reaches.
+        """
+        own = slice(stretch.start, stretch.stop)
+        device = self._model.get_input_embeddings().weight.device
+        current = _Pass(blocks(forest, stretch), self._before, torch.from_numpy(_kept(forest, stretch)))
+        with _as_current(current), _forest_attention(self._model):
+            logits = needed_logits(
+                self._model, forest, stretch,
+                input_ids=torch.from_numpy(forest.tokens[own])[None].to(device),
+                position_ids=torch.from_numpy(forest.depth[own])[None].to(device),
+                attention_mask=torch.ones(1, stretch.stop - stretch.start, dtype=torch.long, device=device),
+                use_cache=False,
+            )  # fmt: skip
+        num_layers = self._model.config.get_text_config().num_hidden_layers
+        if len(current.after) != num_layers:
+            raise UnsupportedModelError(f"attention in {len(current.after)} of its {num_layers} layers")
+        self._before = current.after if len(current.kept) else {}
+        return logits
+
+
+def _kept(forest: Forest, stretch: Stretch) -> Ints:
+    own = np.flatnonzero(forest.end[stretch.start : stretch.stop] > stretch.stop) + len(stretch.path)
+    return np.concatenate([np.flatnonzero(forest.end[stretch.path] > stretch.stop), own])
+
+
+@contextlib.contextmanager
+def _as_current(current: _Pass) -> Iterator[None]:
+    _current.append(current)
+    try:
+        yield
+    finally:
+        _current.pop()
+
+
+@contextlib.contextmanager
+def _forest_attention(model: Any) -> Iterator[None]:
+    """The model with the attention above; with its own again afterwards, for generation."""
+    configs = [model.config, *_inner_configs(model)]
+    before = [config._attn_implementation for config in configs]
+    model.set_attn_implementation(_NAME)
+    try:
+        yield
+    finally:
+        for config, name in zip(configs, before, strict=True):
+            config._attn_implementation_internal = name
+
+
+def _inner_configs(model: Any) -> list[Any]:
+    found = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
+    found.pop(id(model.config), None)
+    return [config for config in found.values() if hasattr(config, "_attn_implementation_internal")]
