@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM, hash_args
@@ -35,12 +35,27 @@ _MAX_FAILURES = 8  # failures in a row after which the server counts as gone
 
 @dataclass(frozen=True)
 class _Encoded:
-    """A request in tokens; ``key`` is its name in lm_eval's response cache."""
+    """A request in tokens; ``key`` is its name in lm_eval's response cache, ``source`` where it came from."""
 
     key: tuple[str, str]
     context: list[int]
     continuation: list[int]
     truncated: bool
+    source: Instance | None = None
+
+
+@runtime_checkable
+class ScoresWithSources(Protocol):
+    """A model whose scores depend on more than a request's tokens, such as on which document it was made from."""
+
+    def loglikelihood_of_sources(
+        self,
+        requests: Sequence[tuple[tuple[str, str] | None, list[int], list[int]]],
+        sources: Sequence[Instance | None],
+        disable_tqdm: bool = False,
+    ) -> list[tuple[float, bool]]:
+        """As ``_loglikelihood_tokens``, told what each request was made from."""
+        ...
 
 
 def install() -> None:
@@ -61,7 +76,7 @@ def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: boo
     warn_of_missing_bos(lm)
     encoder = _Encoder(lm)
     encoded: list[_Encoded | ScoredContinuation] = [
-        encoder.encode(*request.args)
+        encoder.encode(*request.args, source=request)
         for request in tqdm(requests, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
     ]
     to_score = [each for each in encoded if isinstance(each, _Encoded)]
@@ -103,7 +118,9 @@ class _Encoder:
         adds_bos = bool(getattr(lm, "add_bos_token", False))
         self._bos: int | None = getattr(lm.tokenizer, "bos_token_id", None) if adds_bos else None
 
-    def encode(self, context: str, continuation: str, window: int | None) -> _Encoded | ScoredContinuation:
+    def encode(
+        self, context: str, continuation: str, window: int | None, source: Instance | None = None
+    ) -> _Encoded | ScoredContinuation:
         if not continuation.strip():
             return ScoredContinuation(None, False, 0, False, "the completion is empty")
         if context == "" and self._lm.prefix_token_id is None:
@@ -120,9 +137,8 @@ class _Encoder:
         if window is not None:
             context_ids = context_ids[-(window - count) :]
         tokens = hashlib.sha256(repr((context_ids, continuation_ids)).encode()).hexdigest()
-        return _Encoded(
-            (f"{self._fingerprint}, tokens {tokens}", continuation), context_ids, continuation_ids, truncated
-        )
+        key = (f"{self._fingerprint}, tokens {tokens}", continuation)
+        return _Encoded(key, context_ids, continuation_ids, truncated, source)
 
     def _split(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
         lm = self._lm
@@ -154,7 +170,17 @@ def _longest_input(lm: TemplateLM) -> int:
 
 def _fingerprint(lm: TemplateLM) -> str:
     """What tells this model's answers from another's in a response cache; for a local checkpoint, also its weights' dates."""
-    names = ("pretrained", "model", "model_args", "base_url", "revision", "peft", "delta", "max_length")
+    names = (
+        "pretrained",
+        "model",
+        "model_args",
+        "base_url",
+        "revision",
+        "peft",
+        "delta",
+        "max_length",
+        "cache_identity",
+    )
     known = [str(part) for name in names if isinstance(part := getattr(lm, name, None), str | int | dict)]
     model_args = getattr(lm, "model_args", None)
     source = getattr(lm, "pretrained", None) or (model_args or {}).get("model")
@@ -199,11 +225,10 @@ def _score(lm: TemplateLM, encoded: Sequence[_Encoded], disable_tqdm: bool) -> l
 def _score_tokens(lm: TemplateLM, encoded: Sequence[_Encoded], disable_tqdm: bool) -> list[Any]:
     if not encoded:
         return []
-    return list(
-        lm._loglikelihood_tokens(
-            [(each.key, each.context, each.continuation) for each in encoded], disable_tqdm=disable_tqdm
-        )
-    )
+    tokens = [(each.key, each.context, each.continuation) for each in encoded]
+    if isinstance(lm, ScoresWithSources):
+        return lm.loglikelihood_of_sources(tokens, [each.source for each in encoded], disable_tqdm)
+    return list(lm._loglikelihood_tokens(tokens, disable_tqdm=disable_tqdm))
 
 
 def _score_on_server(lm: TemplateLM, encoded: Sequence[_Encoded], disable_tqdm: bool) -> list[tuple[float, bool] | str]:

@@ -71,7 +71,7 @@ def scored_rolling(lm: LM, instances: Sequence[Instance], disable_tqdm: bool = F
     requests.warn_of_missing_bos(lm)
     encoder = _Encoder(lm)
     cut = [
-        _cut(lm, encoder, *instance.args)
+        _cut(lm, encoder, instance)
         for instance in tqdm(instances, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
     ]
     pieces = [piece for each in cut if not isinstance(each, ScoredText) for piece in each[0]]
@@ -82,10 +82,9 @@ def scored_rolling(lm: LM, instances: Sequence[Instance], disable_tqdm: bool = F
     ]
 
 
-def _cut(
-    lm: TemplateLM, encoder: _Encoder, text: str, window: int | None, stride: int | None
-) -> tuple[list[_Encoded], int] | ScoredText:
+def _cut(lm: TemplateLM, encoder: _Encoder, instance: Instance) -> tuple[list[_Encoded], int] | ScoredText:
     """The windows of a text and the size they were cut to."""
+    text, window, stride = instance.args
     longest = encoder._cut if window is None else min(window, encoder._cut)
     if lm.backend != "causal":
         return ScoredText(None, None, None, longest, "an encoder-decoder reads no text from left to right")
@@ -99,13 +98,14 @@ def _cut(
     if not tokens:
         return ScoredText(None, 0, 0, longest, "the document has no tokens")
     step = longest // 2 if stride is None else min(stride, longest - 1)
-    return [_encoded(encoder, *piece) for piece in windows(lm.prefix_token_id, tokens, longest, step)], longest
+    pieces = windows(lm.prefix_token_id, tokens, longest, step)
+    return [_encoded(encoder, instance, *piece) for piece in pieces], longest
 
 
-def _encoded(encoder: _Encoder, context: list[int], continuation: list[int]) -> _Encoded:
+def _encoded(encoder: _Encoder, source: Instance, context: list[int], continuation: list[int]) -> _Encoded:
     tokens = hashlib.sha256(repr((context, continuation)).encode()).hexdigest()
     key = (f"{encoder._fingerprint}, tokens {tokens}", "")
-    return _Encoded(key=key, context=context, continuation=continuation, truncated=False)
+    return _Encoded(key=key, context=context, continuation=continuation, truncated=False, source=source)
 
 
 def _score(lm: TemplateLM, pieces: Sequence[_Encoded], disable_tqdm: bool) -> list[tuple[float, bool] | str]:
