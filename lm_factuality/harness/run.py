@@ -22,6 +22,7 @@ from lm_factuality.suite import find_config, read_config, tasks_folder
 
 SUITE_MODELS: Mapping[str, str] = {
     "hf-tree": "lm_factuality.models.hf_tree:HFTree",
+    "constant-answer": "lm_factuality.models.constant:ConstantAnswer",
     "surface-baseline": "lm_factuality.models.surface:SurfaceBaseline",
 }
 
