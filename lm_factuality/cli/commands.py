@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lm_factuality.cli import compare
 from lm_factuality.console import print_table
 from lm_factuality.data.fetch import blob_id, cached_path, fetch, locate
 from lm_factuality.data.registry import SOURCES, Source, find_source
@@ -175,41 +176,6 @@ def _validate(parsed: argparse.Namespace) -> int:
     return 1 if any(report.problems for report in reports) else 0
 
 
-def _compare_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help="results files or folders of lm_eval")
-    parser.add_argument(
-        "--with", dest="figures", type=Path, metavar="YAML", help="published figures to put beside them"
-    )
-
-
-def _compare(parsed: argparse.Namespace) -> int:
-    from lm_factuality.compare import match, read_figures, read_results
-
-    figures = read_figures(parsed.figures) if parsed.figures else []
-    results = read_results(parsed.results)
-    if not results:
-        raise DataError(f"{', '.join(map(str, parsed.results))}: no results of a FACTOR task")
-    rows, notes, used = [], [], set()
-    for result in sorted(results, key=lambda result: (result.task, result.model)):
-        figure = match(result, figures)
-        used.add(figure)
-        difference = "" if figure is None or result.factor_acc is None else f"{result.factor_acc - figure.percent:+.1f}"
-        published = "" if figure is None else f"{figure.percent:.1f}"
-        accuracy = "none" if result.factor_acc is None else f"{result.factor_acc:.1f}"
-        accuracy += "" if result.stderr is None else f" ± {result.stderr:.1f}"
-        rows.append(
-            (result.task, result.model, accuracy, published, difference, str(result.num_rows), str(result.unscored))
-        )
-        notes += [f"{result.task}, {result.model}: {note}" for note in result.notes]
-        notes += [f"{result.task}, {result.model}: published figure from {figure.where}"] if figure else []
-    for figure in figures:
-        if figure not in used:
-            rows.append((figure.task, figure.model, "", f"{figure.percent:.1f}", "", "", ""))
-    columns = ("task", "model", "#factor_acc", "#published", "#diff", "#rows", "#unscored")
-    print_table("FACTOR accuracy in percent, with its standard error", columns, rows, notes)
-    return 0
-
-
 def _run(parsed: argparse.Namespace) -> int:
     """For the list of commands alone: ``main`` hands ``run`` to lm_eval before this parser sees its options."""
     return run_lm_eval([])
@@ -232,5 +198,5 @@ COMMANDS = (
             "  lm-factuality validate my_corpus.yaml\n  lm-factuality validate my_rows.csv\n"
             "  lm-factuality validate factor --data-dir my_folder", _validate_options, _validate),
     Command("compare", "put results beside each other and beside published figures",
-            "  lm-factuality compare results --with configs/reproduce/factor_figures.yaml", _compare_options, _compare),
+            compare.EXAMPLES, compare.options, compare.compare),
 )  # fmt: skip

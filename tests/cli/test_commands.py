@@ -180,10 +180,10 @@ def test_the_papers_figures_are_those_of_its_text():
     from lm_factuality.compare import read_figures
 
     figures = {
-        (figure.model, figure.task): figure.percent
+        (figure.model, figure.task): figure.value
         for figure in read_figures(REPOSITORY / "configs/reproduce/factor_figures.yaml")
     }
-    assert figures == {
+    assert figures == {  # accuracies in percent, perplexities per token
         ("EleutherAI/gpt-neox-20b", "wiki_factor"): 58.0,
         ("facebook/opt-66b", "news_factor"): 68.1,
         ("facebook/opt-66b", "wiki_factor"): 57.7,
@@ -191,6 +191,10 @@ def test_the_papers_figures_are_those_of_its_text():
         ("EleutherAI/gpt-neo-2.7B", "wiki_factor"): 46.3,
         ("facebook/opt-2.7b", "wiki_factor"): 46.6,
         ("EleutherAI/gpt-j-6b", "wiki_factor"): 53.5,
+        ("EleutherAI/gpt-neo-2.7B", "wiki_factor_perplexity"): 9.0,
+        ("facebook/opt-2.7b", "wiki_factor_perplexity"): 10.1,
+        ("EleutherAI/gpt-j-6b", "wiki_factor_perplexity"): 7.4,
+        ("facebook/opt-66b", "wiki_factor_perplexity"): 7.6,
     }
 
 

@@ -1,0 +1,52 @@
+"""What a model's name tells: its family and, if need be, its size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+OTHER = "other"
+
+# The paper's families first; a name belongs to the first whose pattern it holds.
+FAMILIES: Mapping[str, str] = {
+    "GPT-Neo": r"gpt[-_]?(neo|j)",  # GPT-Neo, GPT-NeoX and GPT-J, one family in the paper (section 4.2)
+    "GPT-2": r"gpt[-_]?2",
+    "OPT": r"(^|[-_])opt[-_]",
+    "Pythia": r"pythia",
+    "Llama": r"llama",
+    "Qwen": r"qwen",
+    "Mistral": r"mi[sx]tral",
+    "Gemma": r"gemma",
+}
+
+_GPT2_SIZES = {"gpt2": 124e6, "gpt2-medium": 355e6, "gpt2-large": 774e6, "gpt2-xl": 1558e6}
+_SIZE = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)([mb])(?![a-z0-9])")
+_UNITS = {"m": 1e6, "b": 1e9}
+
+
+def short_name(model: str) -> str:
+    """The name without the organisation or the folders before it, in lower case."""
+    return model.rstrip("/").rsplit("/", 1)[-1].lower()
+
+
+def family(model: str) -> str:
+    """The family that a model's name puts it in, or ``other``."""
+    name = short_name(model)
+    return next((each for each, pattern in FAMILIES.items() if re.search(pattern, name)), OTHER)
+
+
+def size_in_name(model: str) -> float | None:
+    """The number of parameters that a model's name gives, nothing if it gives none."""
+    name = short_name(model)
+    if name in _GPT2_SIZES:
+        return _GPT2_SIZES[name]
+    found = _SIZE.findall(name)
+    return float(found[-1][0]) * _UNITS[found[-1][1]] if found else None
+
+
+def size_label(size: float) -> str:
+    """A number of parameters as models are called by it: 125M, 2.7B."""
+    for unit, letter in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
+        if size >= unit:
+            return f"{size / unit:.2g}{letter}" if size < 10 * unit else f"{size / unit:.0f}{letter}"
+    return f"{size:.0f}"

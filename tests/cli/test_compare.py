@@ -1,0 +1,119 @@
+"""``compare`` with perplexities and plots, as a user types it."""
+
+from __future__ import annotations
+
+import builtins
+import re
+
+import pytest
+
+from lm_factuality.cli import main
+from tests.compare.test_agreement import ONE, TWO, results
+from tests.conftest import REPOSITORY
+
+FIGURES = ["--with", str(REPOSITORY / "configs" / "reproduce" / "factor_figures.yaml")]
+
+
+def test_published_figures_alone_show_the_papers_pairs(capsys):
+    assert main(["compare", *FIGURES]) == 0
+    output = capsys.readouterr().out
+    assert "wiki_factor: 0.33 over 4 models, perplexity per token" in output
+    assert "Pairs of models on which the two disagree, as published: 2" in output
+    assert re.search(
+        r"EleutherAI/gpt-neo-2\.7B +facebook/opt-2\.7b +9\.00 vs 10\.10 +46\.3 vs 46\.6 +0\.3 +unknown", output
+    )
+    assert re.search(r"EleutherAI/gpt-j-6b +facebook/opt-66b +7\.40 vs 7\.60 +53\.5 vs 57\.7 +4\.2 +unknown", output)
+    assert "not all token counts are known" in output
+
+
+def test_measured_pairs_say_how_sure_they_are(tmp_path, capsys):
+    results(tmp_path / "a", "one", ONE, 8.0)
+    results(tmp_path / "b", "two", TWO, 9.0)
+    assert main(["compare", str(tmp_path), *FIGURES]) == 0
+    output = capsys.readouterr().out
+    assert re.search(r"x_factor +two +60\.0 ± 4\.0 +9\.00 ± 0\.10 +1\.900 ± 0\.010 +5,000", output)
+    assert "x_factor: -1.00 over 2 models, perplexity per token" in output
+    assert "x_factor: -1.00 over 2 models, perplexity per byte" in output
+    assert re.search(
+        r"one +two +8\.00 vs 9\.00 +1\.800 vs 1\.900 +40\.0 vs 60\.0 +20\.0 ± \d+\.\d +yes, paired +token and byte",
+        output,
+    )
+    assert "as measured: 1" in output
+    assert "as published: 2" in output
+
+
+def test_models_that_agree_make_no_pairs(tmp_path, capsys):
+    results(tmp_path / "a", "one", ONE, 9.0)
+    results(tmp_path / "b", "two", TWO, 8.0)
+    assert main(["compare", str(tmp_path)]) == 0
+    output = capsys.readouterr().out
+    assert "x_factor: 1.00 over 2 models" in output
+    assert "No pair of models on which the two disagree." in output
+
+
+def test_other_tokenizers_and_windows_are_warned_of(tmp_path, capsys):
+    results(tmp_path / "a", "one", ONE, 9.0)
+    path = results(tmp_path / "b", "two", TWO, 8.0)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(
+        text.replace("5000.0", "6000.0").replace('"window_used": 1024', '"window_used": 513'), encoding="utf-8"
+    )
+    assert main(["compare", str(tmp_path)]) == 0
+    output = capsys.readouterr().out
+    assert "token counts differ" in output
+    assert "windows differ: 1024, 513 tokens" in output
+    assert "two: window of 513 tokens, 1024 asked for" in output
+
+
+def test_nothing_to_compare_is_an_error(capsys):
+    assert main(["compare"]) == 1
+    assert "give results of lm_eval, or published figures" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("file_format", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_plots_are_written_and_nothing_else_is_touched(file_format, start, tmp_path, capsys):
+    results(tmp_path / "a", "facebook/opt-125m", ONE, 9.0)
+    results(tmp_path / "b", "gpt2", TWO, 8.0)
+    results(tmp_path / "c", "somebody/thing", TWO, 8.5)
+    folder = tmp_path / "plots"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine", encoding="utf-8")
+    for _ in range(2):  # a plot may be drawn again
+        assert main(["compare", str(tmp_path), "--plots", str(folder), "--plot-format", file_format]) == 0
+    names = {f"x_factor_by_perplexity.{file_format}", f"x_factor_by_size.{file_format}"}
+    assert {path.name for path in folder.iterdir()} == {*names, "notes.txt"}
+    assert all((folder / name).read_bytes().startswith(start) for name in names)
+    assert (folder / "notes.txt").read_text(encoding="utf-8") == "mine"
+    output = capsys.readouterr().out
+    assert str(folder / f"x_factor_by_size.{file_format}") in output
+    assert "x_factor, somebody/thing: its size is not known" in output
+
+
+def test_plots_hold_the_labels_and_the_families(tmp_path):
+    assert main(["compare", *FIGURES, "--plots", str(tmp_path), "--plot-format", "svg"]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "wiki_factor_by_perplexity.svg", "wiki_factor_by_size.svg", "news_factor_by_size.svg", "expert_factor_by_size.svg"
+    }  # fmt: skip
+    drawn = (tmp_path / "wiki_factor_by_perplexity.svg").read_text(encoding="utf-8")
+    for text in ("66B", "6B", "2.7B", "GPT-Neo", "OPT", "perplexity per token", "FACTOR accuracy"):
+        assert f"<!-- {text}" in drawn
+
+
+def test_a_folder_that_is_a_file_is_an_error(tmp_path, capsys):
+    (tmp_path / "plots").write_text("", encoding="utf-8")
+    assert main(["compare", *FIGURES, "--plots", str(tmp_path / "plots")]) == 1
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_without_matplotlib_the_command_to_install_it_is_named(tmp_path, monkeypatch, capsys):
+    original = builtins.__import__
+
+    def without(name, *arguments, **options):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return original(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    assert main(["compare", *FIGURES, "--plots", str(tmp_path)]) == 1
+    assert "pip install 'lm-factuality[report]'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
