@@ -280,3 +280,42 @@ def test_the_published_expert_file_is_known_to_leak(shared, tmp_path, capsys):
     assert "in 148 of 236 rows only the true completion has a space before punctuation, in 0" in capsys.readouterr().out
     main(["validate", "expert_factor_clean", "--data-dir", str(tmp_path)])
     assert "spacing" not in capsys.readouterr().out
+
+
+TEXTS = f"include: {TASKS / 'factor' / '_perplexity.yaml'}\ntask: t\n"
+
+# the same for perplexity tasks; the file is texts.jsonl
+TEXT_KINDS = {
+    "unknown key": (TEXTS + "dataset_pat: texts.jsonl\n", "", ["unknown key 'dataset_pat'; did you mean dataset_path?", "no texts"]),
+    "FACTOR's keys": (TEXTS + "dataset_path: texts.jsonl\ndoc_to_text: text\n", "", ["unknown key 'doc_to_text'"]),
+    "missing column": (TEXTS + "dataset_path: texts.jsonl\n", '{"body": "a"}\n', ["no column 'text'; the table has the columns 'body'"]),
+    "empty text": (TEXTS + "dataset_path: texts.jsonl\n", '{"text": "a"}\n{"text": ""}\n', ["texts.jsonl:2: the document is empty", "1 problem; 2 rows"]),
+    "text twice": (TEXTS + "dataset_path: texts.jsonl\n", '{"text": "a b"}\n{"text": "a  b"}\n', ["texts.jsonl:2: repeats the document at "]),
+    "wrongly decoded text": (TEXTS + "dataset_path: texts.jsonl\n", '{"text": "caf\\ufffd"}\n', ["texts.jsonl:1: holds U+FFFD"]),
+    "not JSON": (TEXTS + "dataset_path: texts.jsonl\n", '{"text": "a"}\nb\n', ["texts.jsonl:2: not valid JSON"]),
+    "unknown benchmark": (TEXTS + "metadata: {documents_of: wiki_facto}\n", "", ["did you mean wiki_factor?"]),
+    "benchmark that is not there": (TEXTS + "metadata: {documents_of: rows.csv}\n", "", ["rows.csv: no such file"]),
+    "wrong stride": (TEXTS + "metadata: {documents_of: texts.jsonl, stride: 2000}\n", "", ["metadata.stride: found 2000, expected less than"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TEXT_KINDS)
+def test_broken_input_of_perplexity_tasks_is_named(kind, tmp_path, capsys):
+    config, content, expected = TEXT_KINDS[kind]
+    write(tmp_path / "t.yaml", config)
+    write(tmp_path / "texts.jsonl", content)
+    assert main(["validate", str(tmp_path / "t.yaml")]) == 1
+    output = capsys.readouterr().out
+    for text in expected:
+        assert text in output, output
+    assert "sound" not in output
+
+
+def test_sound_texts_pass_and_show_their_beginning(tmp_path, capsys):
+    write(tmp_path / "texts.jsonl", jsonl({"text": "word " * 100, "doc_id": 1}))
+    write(tmp_path / "t.yaml", TEXTS + "dataset_path: texts.jsonl\n")
+    assert main(["validate", str(tmp_path / "t.yaml"), "sample_factor_perplexity"]) == 0
+    output = capsys.readouterr().out
+    assert "t.yaml: sound; 1 rows, 1 requests" in output
+    assert "word word  ...'" in output
+    assert "sample_factor_perplexity: sound; 213 rows, 213 requests" in output

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import math
+import pickle
 import random
+from typing import ClassVar
 
 import pytest
 import torch
@@ -18,7 +20,7 @@ from lm_factuality.factor.statistics import Outcome
 from lm_factuality.harness.perplexity import geometric_mean, geometric_stderr
 from lm_factuality.harness.rolling import windows
 from tests.conftest import TASKS
-from tests.models import CompletionsServer, save_gpt2, save_opt, save_t5
+from tests.tiny_models import CompletionsServer, save_gpt2, save_opt, save_t5
 
 # The first repeats itself, so that two windows may hold the same tokens, of which not the same part is to be scored.
 TEXTS = ["The library opened in 1870. " * 14, "Short.", "A mill burned down by the river in the year of the flood."]
@@ -273,6 +275,50 @@ def test_the_group_of_published_corpora(evaluate, checkpoint, tmp_path, shared):
     names = {f"{name}_factor_perplexity" for name in ("wiki", "news", "expert")}
     assert names <= set(output["results"])
     assert output["configs"]["wiki_factor_perplexity"]["metadata"]["data"]["is_upstream"] is False
+
+
+def test_two_processes_give_the_results_of_one(checkpoint, task):
+    """Each process scores every other document; the first gathers what the second sends, pickled, as over a wire."""
+    from lm_eval import evaluate as lm_eval_evaluate
+    from lm_eval.models.huggingface import HFLM
+    from lm_eval.tasks import TaskManager
+
+    class OneOfTwo(HFLM):
+        sent: ClassVar[list[bytes]] = []
+
+        def start(self, rank: int):
+            self._rank, self._world_size = rank, 2
+            return self
+
+        def all_gather(self, tensor):
+            return torch.stack([tensor, tensor])
+
+        def gather_object(self, obj, dst=0):
+            if self.rank == 1:
+                return self.sent.append(pickle.dumps(obj))
+            return [obj, pickle.loads(self.sent.pop(0))]
+
+        def barrier(self):
+            pass
+
+    manager = TaskManager(include_path=[str(TASKS), str(task([*TEXTS, "", "The end of it."]))], include_defaults=False)
+    model = {"pretrained": str(checkpoint), "dtype": "float32", "device": "cpu"}
+    alone = lm_eval_evaluate(HFLM(**model), manager.load(["p"]))["results"]["p"]
+    lm = OneOfTwo(**model)
+    assert lm_eval_evaluate(lm.start(1), manager.load(["p"])) is None
+    together = lm_eval_evaluate(lm.start(0), manager.load(["p"]))["results"]["p"]
+    for name, value in alone.items():
+        if isinstance(value, float):
+            assert together[name] == pytest.approx(value), name
+    assert together["unscored,none"] == 1
+
+
+def test_a_model_that_computes_every_position_once_gives_the_same(checkpoint, task, evaluate):
+    include = task(window=32, stride=8)
+    plain, tree = (evaluate(model, ["p"], include, hf(checkpoint)) for model in ("hf", "hf-tree"))
+    for one, other in zip(plain["samples"]["p"], tree["samples"]["p"], strict=True):
+        assert other["num_tokens"] == one["num_tokens"]
+        assert other["logprob"] == pytest.approx(one["logprob"], abs=2e-3)
 
 
 def test_predict_only_keeps_the_answers(evaluate, checkpoint, task):
