@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.cli import compare
+from lm_factuality.cli import index as indexes
 from lm_factuality.console import print_table
 from lm_factuality.data.fetch import blob_id, cached_path, fetch, locate
 from lm_factuality.data.registry import SOURCES, Source, find_source
@@ -199,4 +200,6 @@ COMMANDS = (
             "  lm-factuality validate factor --data-dir my_folder", _validate_options, _validate),
     Command("compare", "put results beside each other and beside published figures",
             compare.EXAMPLES, compare.options, compare.compare),
+    Command("index", "make an index of passages for retrieval, look at it, or ask it", indexes.EXAMPLES,
+            indexes.options, indexes.index),
 )  # fmt: skip

@@ -50,8 +50,8 @@ class BM25Writer:
     def parameters(self) -> dict[str, Any]:
         return {"method": "lucene", **asdict(self._parameters)}
 
-    def add(self, folder: Path, name: str, first: int, passages: Sequence[Passage]) -> None:
-        contents = [passage.contents for passage in passages]
+    def add(self, folder: Path, name: str, first: int, passages: Sequence[Passage], progress: bool) -> None:
+        contents = (passage.contents for passage in passages)
         save_postings(folder, name, count_terms(contents, first, self._analyzer))
 
     def finish(self, folder: Path, names: Sequence[str], out: Path, progress: bool) -> None:

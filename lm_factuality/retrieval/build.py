@@ -39,7 +39,7 @@ class Writer(Protocol):
     @property
     def parameters(self) -> dict[str, Any]: ...
 
-    def add(self, folder: Path, name: str, first: int, passages: Sequence[Passage]) -> None:
+    def add(self, folder: Path, name: str, first: int, passages: Sequence[Passage], progress: bool) -> None:
         """Writes what it needs of ``passages``, numbered from ``first``, into ``folder`` as ``name``.*."""
         ...
 
@@ -77,7 +77,11 @@ def build_index(
     partial.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(partial / _LOCK, timeout=0):
-            _build(Sources([str(source) for source in given], names), names, words, writer, partial, progress)
+            try:
+                _build(Sources([str(source) for source in given], names), names, words, writer, partial, progress)
+            finally:
+                if not (partial / _STATE).is_file() and not (partial / manifests.NAME).is_file():
+                    shutil.rmtree(partial)  # nothing in it is worth going on with
     except Timeout as error:
         raise DataError(f"{partial}: another build is writing into it; wait for it to end") from error
     (partial / _LOCK).unlink(missing_ok=True)
@@ -113,21 +117,22 @@ def _build(sources: Sources, names: Fields, words: int | None, writer: Writer, p
     with tqdm(total=sources.size, unit="B", unit_scale=True, desc="read", disable=not progress) as bar:
         for passages in _shards(sources, words, writer.shard_passages):
             name = _name(len(shards))
-            store.write_batch(partial / _SHARDS / f"{name}.arrow", passages)
-            writer.add(partial / _SHARDS, name, sum(shards), passages)
+            store.write_shard(partial / _SHARDS, name, passages)
+            writer.add(partial / _SHARDS, name, sum(shards), passages, progress)
             shards.append(len(passages))
             _save(partial, {"plan": plan, "shards": shards, "read": sources.state()})
             bar.n = sources.consumed
             bar.set_postfix(passages=f"{sum(shards):,}")
+            del passages  # before the next ones are read
     if not shards:
         raise DataError(f"{', '.join(sources.names)}: no passages; expected at least one")
     shard_names = [_name(number) for number in range(len(shards))]
-    store.join_batches((partial / _SHARDS / f"{name}.arrow" for name in shard_names), partial / store.NAME)
+    store.join_shards(partial / _SHARDS, shard_names, sum(shards), partial)
     writer.finish(partial / _SHARDS, shard_names, partial, progress)
+    files = manifests.list_files(partial, (_LOCK, _STATE), progress)
+    manifests.write_manifest(partial, Manifest(writer.kind, recorded, sources.records, sum(shards), files, __version__))
     (partial / _STATE).unlink()
     shutil.rmtree(partial / _SHARDS)
-    files = manifests.list_files(partial, _LOCK, progress)
-    manifests.write_manifest(partial, Manifest(writer.kind, recorded, sources.records, sum(shards), files, __version__))
 
 
 def _name(number: int) -> str:

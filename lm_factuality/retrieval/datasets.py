@@ -65,9 +65,9 @@ class DatasetReader:
                         f"{self.name}: no split {self._split!r}; found {', '.join(splits)}; "
                         f"name one: {HUB}{self._folder}::SPLIT"
                     )
-                return splits[self._split]
+                return splits[self._split].to_iterable_dataset()
             if self._folder and (self._folder / "state.json").is_file():
-                return datasets.load_from_disk(str(self._folder))
+                return datasets.load_from_disk(str(self._folder)).to_iterable_dataset()
             revision = None if self._folder else self._sum
             return datasets.load_dataset(
                 self._dataset, self._config, split=self._split, streaming=True, revision=revision

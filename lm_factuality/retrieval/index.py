@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from lm_factuality.errors import ConfigError, DataError
 from lm_factuality.retrieval.manifest import Manifest
 from lm_factuality.retrieval.passages import Passage
-from lm_factuality.retrieval.store import NAME as STORE
 from lm_factuality.retrieval.store import PassageStore
 
 Exclude = Callable[[int, Passage], bool]
@@ -70,10 +69,10 @@ class SearchedIndex(ABC):
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self._manifest = manifest
-        self._passages = PassageStore(folder / STORE)
+        self._passages = PassageStore(folder)
         if len(self._passages) != manifest.num_passages:
             raise DataError(
-                f"{folder / STORE}: {len(self._passages)} passages, expected {manifest.num_passages} as in the manifest; "
+                f"{folder}: {len(self._passages)} passages, expected {manifest.num_passages} as in the manifest; "
                 "build the index again"
             )
 

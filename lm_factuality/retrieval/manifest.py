@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -62,9 +62,9 @@ class Manifest:
         return sum(file.size for file in self.files)
 
 
-def list_files(folder: Path, exclude: str, progress: bool) -> tuple[IndexFile, ...]:
+def list_files(folder: Path, exclude: Collection[str], progress: bool) -> tuple[IndexFile, ...]:
     """Every file in ``folder`` but ``exclude`` and the manifest, with its size and sum, in order of their names."""
-    paths = sorted(path for path in folder.iterdir() if path.is_file() and path.name not in (NAME, exclude))
+    paths = sorted(path for path in folder.iterdir() if path.is_file() and path.name not in (NAME, *exclude))
     bar = tqdm(paths, desc="sum up", unit=" files", disable=not progress)
     return tuple(IndexFile(path.name, path.stat().st_size, sha256_of(path)) for path in bar)
 

@@ -38,27 +38,26 @@ class ParquetReader:
         columns = [name for name in wanted if name in present]
         if self._names.text not in present:
             columns = present  # to_passage names them all
-        done = self._row
-        groups, start = [], 0
-        for number in range(self._file.num_row_groups):  # whole row groups that were read before are not opened
-            rows = self._file.metadata.row_group(number).num_rows
-            if start + rows > done:
-                groups.append(number)
-            else:
-                self._row = start + rows
-            start += rows
-        skip = done - self._row if groups else 0
+        groups, before = self._left()
         try:
             for batch in self._file.iter_batches(_BATCH, row_groups=groups, columns=columns):
-                for values in batch.to_pylist():
-                    if skip:
-                        skip -= 1
-                        self._row += 1
-                        continue
+                for values in batch.slice(before).to_pylist():
                     self._row += 1
                     yield to_passage(values, self._names, self._row, self._bad)
+                before = max(0, before - batch.num_rows)
         except (pyarrow.lib.ArrowException, OSError) as error:
             raise self._bad(f"cannot be read on: {error}; write or fetch the file again") from error
+
+    def _left(self) -> tuple[list[int], int]:
+        """The row groups that have not been read to their end, and how many rows of the first one have been read."""
+        groups, before = [], self._row
+        for number in range(self._file.num_row_groups):
+            rows = self._file.metadata.row_group(number).num_rows
+            if groups or before < rows:
+                groups.append(number)
+            else:
+                before -= rows
+        return groups, before
 
     def checkpoint(self) -> Checkpoint:
         rows = max(self._file.metadata.num_rows, 1)

@@ -9,7 +9,7 @@ from typing import Any
 from lm_factuality.errors import ConfigError, DataError, did_you_mean
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Passage:
     """A piece of text that can be retrieved: its id in the source, its title (may be empty), its text."""
 

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 from lm_factuality.errors import DataError
+from lm_factuality.retrieval.arrays import read_slice, write_header
 from lm_factuality.retrieval.tokens import Analyzer, split
 
 _BLOCK = 8 << 20  # postings in memory at a time while merging
-_ARRAYS = ("counts", "docs", "frequencies", "lengths")
 
 
 @dataclass(frozen=True)
@@ -53,39 +53,50 @@ class _Numbers(dict[str, int]):
         return number
 
 
-def count_terms(texts: Sequence[str], first: int, analyzer: Analyzer) -> Postings:
+def count_terms(texts: Iterable[str], first: int, analyzer: Analyzer) -> Postings:
     """The postings of ``texts``, whose passages are numbered from ``first``."""
-    numbers, flat, ends = _Numbers(analyzer), array("i"), []
+    numbers, flat, ends = _Numbers(analyzer), array("i"), array("q")
     for text in texts:
         flat.extend(map(numbers.__getitem__, split(text.lower())))
         ends.append(len(flat))
-    words = numpy.frombuffer(flat, dtype=numpy.int32) if flat else numpy.zeros(0, numpy.int32)
-    docs = numpy.repeat(numpy.arange(len(texts)), numpy.diff(ends, prepend=0))
+    size = len(ends)
+    docs = numpy.repeat(numpy.arange(size, dtype=numpy.int32), numpy.diff(ends, prepend=0))
+    words = numpy.array(flat, dtype=numpy.int32)
+    del flat
     docs, words = docs[words >= 0], words[words >= 0]
     terms = sorted(numbers.terms)
     rank = numpy.empty(len(terms), dtype=numpy.int64)
     rank[[numbers.terms[term] for term in terms]] = numpy.arange(len(terms))
-    keys, frequencies = numpy.unique(rank[words] * len(texts) + docs, return_counts=True)
+    keys = rank[words] * size + docs
+    keys.sort()
+    starts = numpy.flatnonzero(numpy.diff(keys, prepend=-1))  # of each term in each passage
+    frequencies = numpy.diff(starts, append=len(keys)).astype(numpy.int32)
+    keys = keys[starts]
     return Postings(
         terms,
-        numpy.bincount(keys // len(texts), minlength=len(terms)).astype(numpy.int32),
-        (keys % len(texts) + first).astype(numpy.int32),
-        frequencies.astype(numpy.int32),
-        numpy.bincount(docs, minlength=len(texts)).astype(numpy.int32),
+        numpy.bincount(keys // size, minlength=len(terms)).astype(numpy.int32),
+        (keys % size + first).astype(numpy.int32),
+        frequencies,
+        numpy.bincount(docs, minlength=size).astype(numpy.int32),
     )
 
 
 def save_postings(folder: Path, name: str, postings: Postings) -> None:
-    """Writes a shard's postings as ``name``.*."""
+    """Writes a shard's postings as ``name``.*; those that are read in slices have no header."""
     (folder / f"{name}.terms.json").write_text(json.dumps(postings.terms), encoding="utf-8")
-    for array_name in _ARRAYS:
-        numpy.save(folder / f"{name}.{array_name}.npy", getattr(postings, array_name))
+    numpy.save(folder / f"{name}.counts.npy", postings.counts)
+    numpy.save(folder / f"{name}.lengths.npy", postings.lengths)
+    postings.docs.tofile(folder / f"{name}.docs")
+    postings.frequencies.tofile(folder / f"{name}.frequencies")
 
 
-def _load(folder: Path, name: str, array_name: str) -> NDArray[Any]:
-    path = folder / f"{name}.{array_name}.npy"
-    mapped: NDArray[Any] = numpy.load(path, mmap_mode="r" if path.stat().st_size > 4096 else None)
-    return mapped  # an empty array cannot be mapped
+@dataclass(frozen=True)
+class _Shard:
+    """What the merge needs of a shard: its terms' numbers in the whole vocabulary, and where each one's postings end."""
+
+    path: Path
+    terms: NDArray[numpy.int32]
+    ends: NDArray[numpy.int64]
 
 
 def merge(folder: Path, names: Sequence[str], out: Path, k1: float, b: float, progress: bool) -> None:
@@ -107,19 +118,18 @@ def merge(folder: Path, names: Sequence[str], out: Path, k1: float, b: float, pr
     document_frequencies = numpy.zeros(len(ordered), dtype=numpy.int64)
     for name in names:
         terms = numpy.array([number[term] for term in _terms(folder, name)], dtype=numpy.int32)
-        counts = _load(folder, name, "counts")
+        counts = numpy.load(folder / f"{name}.counts.npy")
         document_frequencies[terms] += counts
-        ends = numpy.concatenate([[0], numpy.cumsum(counts, dtype=numpy.int64)])
-        shards.append((terms, ends, _load(folder, name, "docs"), _load(folder, name, "frequencies")))
-    lengths = numpy.concatenate([_load(folder, name, "lengths") for name in names])
+        shards.append(_Shard(folder / name, terms, numpy.concatenate([[0], numpy.cumsum(counts, dtype=numpy.int64)])))
+    lengths = numpy.concatenate([numpy.load(folder / f"{name}.lengths.npy") for name in names])
     weight = _weights(document_frequencies, len(lengths))
     norm = k1 * ((1 - b) + b * lengths / lengths.mean())
     # The last column is empty: it belongs to the empty word, which bm25s gives to a query without known words.
     pointers = numpy.concatenate([[0], numpy.cumsum(document_frequencies), [document_frequencies.sum()]])
     numpy.save(out / "indptr.csc.index.npy", pointers)
     with (out / "data.csc.index.npy").open("wb") as data, (out / "indices.csc.index.npy").open("wb") as indices:
-        _header(data, "<f4", int(pointers[-1]))
-        _header(indices, "<i4", int(pointers[-1]))
+        write_header(data, numpy.dtype(numpy.float32), (int(pointers[-1]),))
+        write_header(indices, numpy.dtype(numpy.int32), (int(pointers[-1]),))
         with tqdm(
             total=int(pointers[-1]), desc="merge", unit=" postings", unit_scale=True, disable=not progress
         ) as bar:
@@ -137,9 +147,6 @@ def merge(folder: Path, names: Sequence[str], out: Path, k1: float, b: float, pr
     (out / "params.index.json").write_text(json.dumps(parameters, indent=4), encoding="utf-8")
 
 
-_Shard = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
-
-
 def _columns(
     shards: Sequence[_Shard], pointers: NDArray[Any], low: int, weight: NDArray[Any], norm: NDArray[Any]
 ) -> tuple[NDArray[numpy.int32], NDArray[numpy.float32]]:
@@ -147,13 +154,14 @@ def _columns(
     size, high = int(pointers[-1] - pointers[0]), low + len(pointers) - 1
     columns, scores = numpy.empty(size, numpy.int32), numpy.empty(size, numpy.float32)
     heads = pointers[:-1] - pointers[0]
-    for terms, ends, all_docs, all_frequencies in shards:
-        first, last = numpy.searchsorted(terms, [low, high])
-        start, end = int(ends[first]), int(ends[last])
-        counts = numpy.diff(ends[first : last + 1])
-        here = terms[first:last]
-        docs, frequencies = all_docs[start:end], all_frequencies[start:end].astype(numpy.float32)
-        places = numpy.repeat(heads[here - low] - (ends[first:last] - start), counts) + numpy.arange(end - start)
+    for shard in shards:
+        first, last = numpy.searchsorted(shard.terms, [low, high])
+        start, end = int(shard.ends[first]), int(shard.ends[last])
+        counts = numpy.diff(shard.ends[first : last + 1])
+        here = shard.terms[first:last]
+        docs = read_slice(shard.path.with_suffix(".docs"), start, end)
+        frequencies = read_slice(shard.path.with_suffix(".frequencies"), start, end).astype(numpy.float32)
+        places = numpy.repeat(heads[here - low] - (shard.ends[first:last] - start), counts) + numpy.arange(end - start)
         columns[places] = docs
         scores[places] = numpy.repeat(weight[here], counts) * (frequencies / (norm[docs] + frequencies))
         heads[here - low] += counts
@@ -180,7 +188,3 @@ def _blocks(pointers: NDArray[Any]) -> Iterator[tuple[int, int]]:
         high = min(max(high, low + 1), num_terms)
         yield low, high
         low = high
-
-
-def _header(file: BinaryIO, descr: str, length: int) -> None:
-    numpy.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": (length,)})

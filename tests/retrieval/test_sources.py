@@ -1,0 +1,225 @@
+"""Passages from every format, in whole and from the middle, and what is said about rows that are none."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.retrieval import Fields, Passage
+from lm_factuality.retrieval.hashed import HashedFile, sha256_of
+from lm_factuality.retrieval.passages import parse_fields, split_words
+from lm_factuality.retrieval.sources import Sources
+
+PASSAGES = [
+    Passage("7", "Harbour", "The harbour froze in 1840."),
+    Passage("8", 'The "Gull"', 'She said "no", and\u2028left.'),
+    Passage("9", "", "Zwölf Boote – gone."),
+    Passage("10", "Mill", "A mill, burned twice."),
+]
+
+
+def tsv(path: Path) -> None:
+    """As Python's csv module writes it, like DPR: quotes only where they are needed, columns in DPR's order."""
+    import csv
+
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t")
+        writer.writerow(["id", "text", "title"])
+        writer.writerows([passage.id, passage.text, passage.title] for passage in PASSAGES)
+
+
+def jsonl(path: Path) -> None:
+    rows = [{"id": passage.id, "title": passage.title, "text": passage.text} for passage in PASSAGES]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def parquet(path: Path) -> None:
+    rows = [{"id": passage.id, "title": passage.title, "text": passage.text, "other": 1} for passage in PASSAGES]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=2)
+
+
+def saved(path: Path) -> None:
+    import datasets
+
+    rows = [{"id": passage.id, "title": passage.title, "text": passage.text} for passage in PASSAGES]
+    datasets.Dataset.from_list(rows).save_to_disk(path)
+
+
+def saved_splits(path: Path) -> None:
+    import datasets
+
+    rows = [{"id": passage.id, "title": passage.title, "text": passage.text} for passage in PASSAGES]
+    datasets.DatasetDict({"train": datasets.Dataset.from_list(rows)}).save_to_disk(path)
+
+
+def data_files(path: Path) -> None:
+    path.mkdir()
+    jsonl(path / "train.jsonl")
+
+
+def gzipped(write):
+    def compressed(path: Path) -> None:
+        plain = path.with_name("plain")
+        write(plain)
+        path.write_bytes(gzip.compress(plain.read_bytes()))
+
+    return compressed
+
+
+FORMATS = {
+    "passages.tsv": tsv, "passages.TSV.GZ": gzipped(tsv), "passages.jsonl": jsonl, "passages.jsonl.gz": gzipped(jsonl),
+    "passages.parquet": parquet, "saved": saved, "splits": saved_splits, "files": data_files,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_gives_the_same_passages(name, tmp_path):
+    FORMATS[name](tmp_path / name)
+    sources = Sources([str(tmp_path / name)], Fields())
+    assert list(sources.read()) == PASSAGES
+    (record,) = sources.records
+    assert record.path == str(tmp_path / name)
+    if (tmp_path / name).is_file():
+        assert record.size == (tmp_path / name).stat().st_size
+        assert record.sha256 == sha256_of(tmp_path / name)
+    assert sources.consumed == sources.size
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("done", range(len(PASSAGES) + 1))
+def test_every_format_goes_on_in_the_middle(name, done, tmp_path):
+    FORMATS[name](tmp_path / name)
+    before = Sources([str(tmp_path / name)], Fields())
+    rows = before.read()
+    assert [next(rows) for _ in range(done)] == PASSAGES[:done]
+    state = json.loads(json.dumps(before.state()))
+    after = Sources([str(tmp_path / name)], Fields())
+    after.resume(state)
+    assert list(after.read()) == PASSAGES[done:]
+    list(rows)
+    assert after.records == before.records
+
+
+@pytest.mark.parametrize("name", ["passages.tsv", "passages.jsonl.gz", "passages.parquet", "saved"])
+@pytest.mark.parametrize("done", [2, 5], ids=["in the middle", "after the end"])
+def test_a_source_that_changed_is_not_taken_up(name, done, tmp_path):
+    FORMATS[name](tmp_path / name)
+    before = Sources([str(tmp_path / name)], Fields())
+    list(zip(range(done), before.read(), strict=False))
+    path = next(tmp_path.rglob("*.arrow")) if name == "saved" else tmp_path / name
+    content = bytearray(path.read_bytes())
+    content[max(10, content.find(b"harbour"))] ^= 1
+    after = Sources([str(tmp_path / name)], Fields())
+    path.write_bytes(content)
+    if name == "saved":  # its sum is computed when it is opened
+        after = Sources([str(tmp_path / name)], Fields())
+    with pytest.raises(DataError, match="not .* read before"):
+        after.resume(before.state())
+
+
+def test_sources_follow_each_other(tmp_path):
+    for name in ("passages.tsv", "passages.parquet"):
+        FORMATS[name](tmp_path / name)
+    sources = Sources([str(tmp_path / "passages.tsv"), str(tmp_path / "passages.parquet")], Fields())
+    assert list(sources.read()) == PASSAGES + PASSAGES
+    assert [Path(record.path).suffix for record in sources.records] == [".tsv", ".parquet"]
+
+
+def test_ids_and_titles_have_defaults_and_columns_other_names(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('\ufeff{"text": "One."}\n\n{"text": "Two.", "id": 5, "title": null}\n', encoding="utf-8")
+    assert list(Sources([str(path)], Fields()).read()) == [Passage("1", "", "One."), Passage("5", "", "Two.")]
+    path.write_text('{"body": "One.", "page": 3, "text": 1}\n', encoding="utf-8")
+    assert list(Sources([str(path)], parse_fields("text=body, id=page")).read()) == [Passage("3", "", "One.")]
+
+
+def test_texts_are_split_into_words():
+    passage = Passage("a", "T", "one two\nthree  four five")
+    assert list(split_words(passage, 2)) == [
+        Passage("a#0", "T", "one two"), Passage("a#1", "T", "three four"), Passage("a#2", "T", "five"),
+    ]  # fmt: skip
+
+
+# name: (file, its content, fields, what the error must say)
+BAD = {
+    "no such file": ("gone.tsv", None, "", "gone.tsv: no such file"),
+    "unknown ending": ("rows.csv", b"x", "", "rows.csv: ends in '.csv', expected one of .tsv, .tsv.gz, .jsonl"),
+    "empty TSV": ("rows.tsv", b"", "", "rows.tsv: empty; expected a header"),
+    "no header": ("rows.tsv", b"1\tA text.\tTitle\n", "", "rows.tsv:1: the header has no column 'text'; found '1', 'A text.', 'Title'"),
+    "column of --fields": ("rows.tsv", b"id\ttext\n1\ta b\n", "id=page", "rows.tsv:1: the header has no column 'page'"),
+    "cells missing": ("rows.tsv", b"id\ttext\ttitle\n1\ta\tb\n2\tc\n", "", "rows.tsv:3: 2 cells, expected 3"),
+    "cells too many": ("rows.tsv", b"id\ttext\n1\ta\tb\n", "", "rows.tsv:2: 3 cells, expected 2"),
+    "open quote": ("rows.tsv", b'id\ttext\n1\t"a b\n2\tc"\n', "", "rows.tsv:2: not a sound row"),
+    "quote not doubled": ("rows.tsv", b'id\ttext\n1\t"a" b\n', "", "rows.tsv:2: not a sound row"),
+    "empty text": ("rows.tsv", b"id\ttext\n1\t \n", "", "rows.tsv:2: 'text' is empty, expected a text"),
+    "not UTF-8": ("rows.tsv", b"id\ttext\n1\tcaf\xe9\n", "", "rows.tsv:2: byte 0xe9 is not UTF-8"),
+    "not gzip": ("rows.tsv.gz", b"plain", "", "rows.tsv.gz:1: cannot be read on: Not a gzipped file"),
+    "truncated gzip": ("rows.jsonl.gz", gzip.compress(b'{"text": "a"}\n' * 999)[:-20], "", "cannot be read on: Compressed file ended"),
+    "not JSON": ("rows.jsonl", b'{"text": "a"}\n{"text": \n', "", "rows.jsonl:2: not valid JSON"),
+    "a list": ("rows.jsonl", b"[1]\n", "", "rows.jsonl:1: found a JSON list, expected an object per line"),
+    "no text": ("rows.jsonl", b'{"id": 1, "body": "a"}\n', "", "rows.jsonl:1: no column 'text'; found id, body; name the one with the text"),
+    "null text": ("rows.jsonl", b'{"text": null}\n', "", "rows.jsonl:1: 'text' is null, expected a text"),
+    "text is a number": ("rows.jsonl", b'{"text": 3}\n', "", "rows.jsonl:1: 'text' is a int"),
+    "title is a list": ("rows.jsonl", b'{"text": "a", "title": ["b"]}\n', "", "rows.jsonl:1: 'title' is a list, expected a text or a whole number"),
+    "title that was named": ("rows.jsonl", b'{"text": "a"}\n', "title=name", "rows.jsonl:1: no column 'name'; found text; mend --fields title=name"),
+    "half a surrogate pair": ("rows.jsonl", b'{"text": "a \\ud83d"}\n', "", "rows.jsonl:1: 'text' holds half of a surrogate pair"),
+    "not Parquet": ("rows.parquet", b"plain text", "", "rows.parquet: not a readable Parquet file"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_row_is_named(kind, tmp_path):
+    name, content, fields, expected = BAD[kind]
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError) as error:
+        list(Sources([str(tmp_path / name)], parse_fields(fields) if fields else Fields()).read())
+    assert expected in str(error.value)
+
+
+def test_bad_rows_of_tables_are_named_by_number(tmp_path):
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["a", None]}), tmp_path / "rows.parquet")
+    with pytest.raises(DataError, match="rows.parquet, row 2: 'text' is null"):
+        list(Sources([str(tmp_path / "rows.parquet")], Fields()).read())
+    pyarrow.parquet.write_table(pyarrow.table({"body": ["a"]}), tmp_path / "rows.parquet")
+    with pytest.raises(DataError, match="rows.parquet, row 1: no column 'text'; found body"):
+        list(Sources([str(tmp_path / "rows.parquet")], Fields()).read())
+
+
+def test_datasets_that_cannot_be_read(tmp_path):
+    saved_splits(tmp_path / "splits")
+    with pytest.raises(DataError, match="no split 'test'; found train; name one: hub:.*::SPLIT"):
+        Sources([f"hub:{tmp_path / 'splits'}::test"], Fields())
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="empty: cannot be read"):
+        Sources([str(tmp_path / "empty")], Fields())
+    with pytest.raises(DataError, match="the Hub does not answer for 'nobody/nothing'"):
+        Sources(["hub:nobody/nothing"], Fields())
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"), [("txt=a", "did you mean text"), ("text", "text names no column"), ("", "unknown key ''")]
+)
+def test_fields_that_cannot_be_understood(argument, expected):
+    with pytest.raises(ConfigError, match=expected):
+        parse_fields(argument)
+
+
+def test_a_file_is_summed_up_while_it_is_read(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(256)) * 100)
+    file = HashedFile(path)
+    assert file.read(100) == path.read_bytes()[:100]
+    file.seek(50)
+    file.read(30)
+    assert file.hashed == 100
+    file.seek(1000)
+    assert file.hashed == 1000
+    assert file.read(2) == path.read_bytes()[1000:1002]
+    assert file.hash_to() == sha256_of(path)
