@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lm_factuality.encyclopedia.render import Sentence, render, subject_wordings, topics, training_forms
-from lm_factuality.encyclopedia.world import Entity, World
+from lm_factuality.encyclopedia.world import Entity, World, build_world
+
+OTHER_WORLDS = 100  # whose inhabitants are the strangers of the training text
 
 
 @dataclass(frozen=True)
@@ -53,16 +55,23 @@ def training_sentences(world: World) -> set[str]:
     }
 
 
-def training_stream(world: World, seed: int, repeat: float = 0.3) -> Iterator[str]:
+def training_stream(world: World, seed: int, repeat: float = 0.3, strangers: float = 0.0) -> Iterator[str]:
     """Endless training text: articles by the weight of their entities, told anew each time.
 
-    With probability ``repeat`` the next article speaks of the same entity again in other words, so that a model
-    learns to use what its context says, as retrieval-augmented scoring needs.
+    With probability ``repeat`` the next article speaks of the same entity again in other words. With probability
+    ``strangers`` it is about somebody of another world instead, too many to know by heart, and told at least twice: what the
+    second telling says can only be known from the first. So a model learns to use what its context says, as
+    retrieval-augmented scoring needs.
     """
     rng = random.Random(f"training/{world.seed}/{seed}")
     weights = [entity.weight for entity in world.entities]
+    worlds = range(1, 1 + OTHER_WORLDS) if strangers else range(0)
+    others = [entity for number in worlds for entity in build_world(world.seed + number).entities]
     while True:
-        entity = rng.choices(world.entities, weights)[0]
+        is_stranger = strangers > 0 and rng.random() < strangers
+        entity = rng.choice(others) if is_stranger else rng.choices(world.entities, weights)[0]
         yield write_article(entity, rng).text
+        if is_stranger:
+            yield write_article(entity, rng).text
         while rng.random() < repeat:
             yield write_article(entity, rng).text

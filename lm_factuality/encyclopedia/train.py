@@ -1,4 +1,4 @@
-"""Trains the two tiny checkpoints of ``sample_factor`` on the fictional encyclopedia.
+"""Trains the tiny checkpoints of ``sample_factor`` on the fictional encyclopedia.
 
 ``python -m lm_factuality.encyclopedia.train --out tasks/sample/models`` writes a byte-level BPE tokenizer and a
 GPT-2-shaped model in safetensors for each size; on a GPU when there is one.
@@ -33,7 +33,8 @@ POSITIONS = 512
 
 @dataclass(frozen=True)
 class Size:
-    """The shape of a checkpoint and how long it is trained: ``steps`` batches of ``batch`` sequences of ``length`` tokens."""
+    """The shape of a checkpoint and how long it is trained: ``steps`` batches of ``batch`` sequences of ``length`` tokens,
+    ``strangers`` of them about other worlds (see ``training_stream``)."""
 
     name: str
     n_embd: int
@@ -43,16 +44,19 @@ class Size:
     batch: int = 8
     length: int = 320
     learning_rate: float = 3e-3
+    strangers: float = 0.0
 
 
 # Heads of 32 dimensions are the smallest that vLLM runs.
 SIZES = (
     Size("larger", n_embd=96, n_layer=4, n_head=3, steps=4500),
     Size("smaller", n_embd=64, n_layer=2, n_head=2, steps=4500, learning_rate=4e-3),
+    # Knows less by heart and reads more: for scoring with retrieval, which puts a passage before the text.
+    Size("reader", n_embd=96, n_layer=4, n_head=3, steps=5500, batch=5, length=POSITIONS, strangers=0.3),
 )
 
 
-def train_tokenizer(world: World) -> PreTrainedTokenizerFast:
+def train_tokenizer(world: World, strangers: float = 0.0) -> PreTrainedTokenizerFast:
     """A byte-level BPE tokenizer learned from 4,000 tellings of articles."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -63,7 +67,7 @@ def train_tokenizer(world: World) -> PreTrainedTokenizerFast:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(itertools.islice(training_stream(world, seed=1), 4000), trainer)
+    tokenizer.train_from_iterator(itertools.islice(training_stream(world, seed=1, strangers=strangers), 4000), trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token=END, eos_token=END, pad_token=END, model_max_length=POSITIONS
     )
@@ -71,7 +75,7 @@ def train_tokenizer(world: World) -> PreTrainedTokenizerFast:
 
 def batches(world: World, tokenizer: PreTrainedTokenizerFast, size: Size, seed: int) -> Iterator[torch.Tensor]:
     """Endless batches of token ids, shape (batch, length + 1): articles end to end, ``END`` between them."""
-    stream = training_stream(world, seed)
+    stream = training_stream(world, seed, strangers=size.strangers)
     need = size.batch * (size.length + 1)
     buffer: list[int] = []
     while True:
@@ -128,13 +132,13 @@ def main(argv: list[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     world = build_world(arguments.world_seed)
-    tokenizer = train_tokenizer(world)
     for size in SIZES:
         if arguments.only not in (None, size.name):
             continue
         if arguments.steps:
             size = Size(**{**vars(size), "steps": arguments.steps})
         start = time.perf_counter()
+        tokenizer = train_tokenizer(world, size.strangers)
         model = train_model(world, tokenizer, size, arguments.seed)
         folder = arguments.out / size.name
         model.save_pretrained(folder)

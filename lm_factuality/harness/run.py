@@ -22,6 +22,8 @@ from lm_factuality.suite import find_config, read_config, tasks_folder
 
 SUITE_MODELS: Mapping[str, str] = {
     "hf-tree": "lm_factuality.models.hf_tree:HFTree",
+    "hf-ralm": "lm_factuality.models.hf_ralm:HFRALM",
+    "hf-prefix-free": "lm_factuality.models.hf_prefix_free:HFPrefixFree",
     "constant-answer": "lm_factuality.models.constant:ConstantAnswer",
     "surface-baseline": "lm_factuality.models.surface:SurfaceBaseline",
 }

@@ -14,8 +14,9 @@ from tests.conftest import REPOSITORY
 TASKS = ("news_factor", "expert_factor")
 BIN = Path(sys.executable).parent
 COMMANDS = {
-    "lm-factuality": [str(BIN / "lm-factuality"), "run"],
-    "lm_eval": [str(BIN / "lm_eval"), "run", "--include_path", "tasks"],
+    "lm-factuality, hf": [str(BIN / "lm-factuality"), "run", "--model", "hf"],
+    "lm-factuality, hf-tree": [str(BIN / "lm-factuality"), "run", "--model", "hf-tree"],
+    "lm_eval, hf": [str(BIN / "lm_eval"), "run", "--include_path", "tasks", "--model", "hf"],
 }
 
 
@@ -30,7 +31,7 @@ def output(request, shared, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("parity")
     model = shared / "reference" / "factor_parity" / "model"
     command = [
-        *COMMANDS[request.param], "--model", "hf", "--model_args", f"pretrained={model},max_length=1023,dtype=float32",
+        *COMMANDS[request.param], "--model_args", f"pretrained={model},max_length=1023,dtype=float32",
         "--device", "cpu", "--tasks", ",".join(TASKS), "--metadata", f"data_dir={shared / 'data' / 'factor'}",
         "--output_path", str(folder), "--log_samples", "--batch_size", "8",
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from lm_factuality.errors import ModelError
 from tests.conftest import example_row
-from tests.models import CompletionsServer, save_gpt2, save_opt, save_t5
+from tests.tiny_models import CompletionsServer, save_gpt2, save_opt, save_t5
 
 ROWS = [
     example_row(doc_id="a"),

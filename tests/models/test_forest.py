@@ -1,0 +1,79 @@
+"""The forest of tokens: nothing twice, nothing lost, and any cut into passes sees the same paths."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from lm_factuality.models.tree.forest import blocks, next_stretch, plant
+
+
+def some_requests(seed: int, count: int = 60) -> list[tuple[list[int], int]]:
+    """Token sequences that share beginnings, nest and repeat, and how many of their last tokens are asked for."""
+    rng = random.Random(seed)
+    stems = [[rng.randrange(5) for _ in range(rng.randint(1, 30))] for _ in range(6)]
+    requests = []
+    for _ in range(count):
+        stem = rng.choice(stems)
+        sequence = stem[: rng.randint(1, len(stem))] + [rng.randrange(5) for _ in range(rng.randint(1, 12))]
+        requests.append((sequence, rng.randint(1, len(sequence) - 1)))
+    return [*requests, requests[0]]
+
+
+def paths(forest) -> list[list[int]]:
+    """Of each position, its path and itself, by the parent that the depths give."""
+    found: list[list[int]] = []
+    for position, depth in enumerate(forest.depth):
+        parent = next((p for p in range(position - 1, -1, -1) if forest.depth[p] == depth - 1), None) if depth else None
+        found.append([*([] if parent is None else found[parent]), position])
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_position_stands_for_every_input_that_begins_like_it(seed):
+    requests = some_requests(seed)
+    forest = plant(*map(list, zip(*requests, strict=True)))
+    beginnings = {tuple(sequence[: n + 1]) for sequence, _ in requests for n in range(len(sequence) - 1)}
+    found = [tuple(int(forest.tokens[p]) for p in path) for path in paths(forest)]
+    assert sorted(found) == sorted(beginnings)  # each once: a repeated one would make this longer
+    for (sequence, count), targets in zip(requests, forest.answers, strict=True):
+        assert forest.target_tokens[targets].tolist() == sequence[-count:]
+        for offset, position in enumerate(forest.target_positions[targets]):
+            assert found[position] == tuple(sequence[: len(sequence) - count + offset])
+    pairs = list(zip(forest.target_positions.tolist(), forest.target_tokens.tolist(), strict=True))
+    assert pairs == sorted(set(pairs))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("max_tokens", "max_targets"), [(1, 1), (7, 100), (50, 4), (10_000, 10_000)])
+def test_every_cut_sees_the_paths_of_the_forest(seed, max_tokens, max_targets):
+    forest = plant(*map(list, zip(*some_requests(seed), strict=True)))
+    expected = paths(forest)
+    start, path, seen = 0, np.empty(0, dtype=np.int64), []
+    while start < len(forest):
+        stretch = next_stretch(forest, start, path, max_tokens, max_targets)
+        assert 0 < stretch.stop - stretch.start <= max_tokens
+        assert len(set(forest.target_positions[forest.targets_between(start, stretch.stop)].tolist())) <= max_targets
+        assert stretch.path.tolist() == expected[start][:-1]
+        numbers = [*stretch.path.tolist(), *range(stretch.start, stretch.stop)]
+        for block in blocks(forest, stretch):
+            keys = [number for part in block.keys for number in range(part.start, part.stop)]
+            assert keys == block.key_numbers.tolist()
+            for row, query in enumerate(range(block.queries.start, block.queries.stop)):
+                allowed = [numbers[key] for key, is_on in zip(keys, block.allowed()[row], strict=True) if is_on]
+                assert allowed == expected[numbers[query]]
+                seen.append(numbers[query])
+        start, path = stretch.stop, stretch.path_after(forest)
+    assert seen == list(range(len(forest)))
+
+
+def test_a_pass_ends_where_a_tree_ends_if_the_next_one_fits_a_pass():
+    forest = plant([[1, 1, 1, 9], [2, 2, 2, 9], [3, 3, 3, 9]], [1, 1, 1])
+    stretch = next_stretch(forest, 0, np.empty(0, dtype=np.int64), 5, 10)
+    assert (stretch.start, stretch.stop) == (0, 3)
+
+
+def test_nothing_to_score_is_an_empty_forest():
+    assert len(plant([], [])) == 0

@@ -1,0 +1,274 @@
+"""hf-tree gives hf's scores, whatever the requests and the architecture, and computes fewer positions for them."""
+
+from __future__ import annotations
+
+import logging
+import random
+
+import pytest
+import torch
+import transformers
+from lm_eval.api.instance import Instance
+from lm_eval.models.huggingface import HFLM
+from transformers import AutoTokenizer
+
+from lm_factuality.models.hf_tree import HFTree
+from lm_factuality.models.tree import Budget, plant, score
+from lm_factuality.models.tree.cached import CachedEngine
+from lm_factuality.models.tree.packed import PackedEngine
+from lm_factuality.models.tree.scorer import choose_engine
+from tests.tiny_models import save_t5
+
+VOCABULARY, POSITIONS = 97, 64
+_COMMON = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4}
+_GATED = {**_COMMON, "intermediate_size": 48, "num_key_value_heads": 2, "max_position_embeddings": POSITIONS}
+_SMALL = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2}
+# Class prefix, options of the config, engine that has to carry it; windows and chunks are shorter than the requests.
+ARCHITECTURES = {
+    "gpt2": ("GPT2LMHeadModel", "GPT2Config",
+             {"vocab_size": VOCABULARY, "n_positions": POSITIONS, "n_embd": 32, "n_layer": 2, "n_head": 2}, "packed"),
+    "opt": ("OPTForCausalLM", "OPTConfig",
+            {**_SMALL, "ffn_dim": 64, "max_position_embeddings": POSITIONS, "word_embed_proj_dim": 32}, "packed"),
+    "gpt-neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig",
+                 {**_COMMON, "intermediate_size": 64, "max_position_embeddings": POSITIONS}, "packed"),
+    "llama": ("LlamaForCausalLM", "LlamaConfig", _GATED, "packed"),
+    "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", _GATED, "packed"),
+    "mistral-sliding": ("MistralForCausalLM", "MistralConfig", {**_GATED, "sliding_window": 7}, "packed"),
+    "mixtral": ("MixtralForCausalLM", "MixtralConfig", {**_GATED, "sliding_window": None}, "packed"),
+    "gemma": ("GemmaForCausalLM", "GemmaConfig", {**_GATED, "head_dim": 8}, "packed"),
+    "gemma2-softcap": ("Gemma2ForCausalLM", "Gemma2Config", {**_GATED, "head_dim": 8, "sliding_window": 7}, "packed"),
+    "gpt-oss-sinks": ("GptOssForCausalLM", "GptOssConfig",
+                      {**_GATED, "head_dim": 8, "sliding_window": 7, "num_local_experts": 4}, "packed"),
+    "llama4-chunks": ("Llama4ForCausalLM", "Llama4TextConfig",
+                      {**_GATED, "intermediate_size_mlp": 48, "head_dim": 8, "attention_chunk_size": 8,
+                       "num_local_experts": 2}, "packed"),
+    "gpt-neo-local": ("GPTNeoForCausalLM", "GPTNeoConfig",
+                      {"vocab_size": VOCABULARY, "hidden_size": 32, "num_layers": 2, "num_heads": 2, "window_size": 7,
+                       "attention_types": [[["global", "local"], 1]], "max_position_embeddings": POSITIONS}, "cached"),
+    "gpt-j": ("GPTJForCausalLM", "GPTJConfig",
+              {"vocab_size": VOCABULARY, "n_positions": POSITIONS, "n_embd": 32, "n_layer": 2, "n_head": 2,
+               "rotary_dim": 8}, "cached"),
+    "bloom-alibi": ("BloomForCausalLM", "BloomConfig",
+                    {"vocab_size": VOCABULARY, "hidden_size": 32, "n_layer": 2, "n_head": 2}, "cached"),
+}  # fmt: skip
+UNSHARED = {
+    "mamba": ("MambaForCausalLM", "MambaConfig", {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2}),
+    "jamba": ("JambaForCausalLM", "JambaConfig",
+              {**_GATED, "attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2, "use_mamba_kernels": False}),
+    "dynamic-rope": ("LlamaForCausalLM", "LlamaConfig",
+                     {**_GATED, "rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}}),
+}  # fmt: skip
+
+
+def build(name: str):
+    """A model with weights so large that a position which sees the wrong keys shows."""
+    kind, config, options = (ARCHITECTURES.get(name) or UNSHARED[name])[:3]
+    torch.manual_seed(0)
+    model = getattr(transformers, kind)(getattr(transformers, config)(**options)).eval()
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            parameter.data.mul_(6)
+    return model
+
+
+def some_requests(vocabulary: int, longest: int, count: int, seed: int = 0) -> list[tuple]:
+    """Shared and nested contexts, continuations of one token and of many, the same request twice, over-long ones."""
+    rng = random.Random(seed)
+
+    def some(number: int) -> list[int]:
+        return [rng.randrange(vocabulary) for _ in range(number)]
+
+    stems = [some(rng.choice([1, 3, longest // 3, longest])) for _ in range(8)]
+    requests = []
+    for index in range(count):
+        stem = rng.choice(stems)
+        context = [*stem[: rng.randint(1, len(stem))], *some(rng.choice([0, 0, 0, 2, 9]))]
+        requests.append((("", str(index)), context, some(rng.choice([1, 1, 2, 5, longest // 4]))))
+    return [*requests, requests[0]]
+
+
+def together(model, checkpoint, **options):
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    common = {"pretrained": model, "tokenizer": tokenizer, "max_length": POSITIONS, "batch_size": 2, **options}
+    # hf's logits_cache gives wrong sums to requests with the same tokens but the last that are split at other points.
+    return HFTree(**common), HFLM(**common, logits_cache=False)
+
+
+def worst(found, expected, requests) -> float:
+    """The largest difference in nats a token."""
+    return max(
+        abs(one[0] - other[0]) / len(request[2]) for one, other, request in zip(found, expected, requests, strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture_has_hf_scores(name, checkpoint):
+    tree, plain = together(build(name), checkpoint)
+    requests = some_requests(VOCABULARY, POSITIONS, 60)
+    found, expected = tree._loglikelihood_tokens(requests, True), plain._loglikelihood_tokens(requests, True)
+    assert tree.engine.name == ARCHITECTURES[name][3]
+    assert worst(found, expected, requests) < 1e-4
+    assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
+    # Other batch sizes cut the forest elsewhere, down to a few tokens a pass.
+    sequences = [(context + continuation)[-POSITIONS - 1 :] for _, context, continuation in requests]
+    forest = plant(sequences, [len(continuation) for _, _, continuation in requests])
+    with torch.inference_mode():
+        cut = score(forest, tree.engine, Budget(5, 2))
+    again = [(cut.logprobs[targets].sum(), True) for targets in forest.answers]
+    assert worst(again, expected, requests) < 1e-4
+
+
+@pytest.mark.parametrize("name", UNSHARED)
+def test_what_cannot_be_shared_is_scored_as_hf_does_with_one_warning(name, checkpoint, caplog):
+    tree, plain = together(build(name), checkpoint)
+    requests = some_requests(VOCABULARY, POSITIONS, 8)
+    with caplog.at_level(logging.WARNING, "lm_factuality"):
+        for _ in range(2):
+            found = tree._loglikelihood_tokens(requests, True)
+    assert worst(found, plain._loglikelihood_tokens(requests, True), requests) < 1e-4
+    assert tree.engine is None
+    assert sum("cannot share positions" in record.message for record in caplog.records) == 1
+
+
+def test_an_encoder_decoder_is_scored_as_hf_does(tmp_path, checkpoint):
+    folder = str(save_t5(tmp_path, AutoTokenizer.from_pretrained(checkpoint)))
+    requests = [Instance("loglikelihood", {}, ("A keeper", " of the library."), 0)]
+    options = {"pretrained": folder, "device": "cpu", "batch_size": 1}
+    expected = HFLM(**options).loglikelihood(requests, disable_tqdm=True)
+    assert HFTree(**options).loglikelihood(requests, disable_tqdm=True) == pytest.approx(expected)
+
+
+def test_an_engine_that_sees_the_wrong_keys_is_not_chosen(monkeypatch):
+    model = build("llama")
+    with torch.inference_mode():
+        assert choose_engine(model, VOCABULARY, POSITIONS).name == "packed"
+        monkeypatch.setattr(
+            "lm_factuality.models.tree.packed.Block.allowed", lambda block: block.key_numbers[None] >= 0
+        )
+        assert choose_engine(model, VOCABULARY, POSITIONS).name == "cached"
+
+
+def test_generation_still_uses_the_models_own_attention(checkpoint):
+    tree, plain = together(build("llama"), checkpoint)
+    tree._loglikelihood_tokens(some_requests(VOCABULARY, POSITIONS, 4), True)
+    request = Instance("generate_until", {}, ("ab", {"until": ["zzz"], "max_gen_toks": 5}), 0)
+    assert tree.generate_until([request], disable_tqdm=True) == plain.generate_until([request], disable_tqdm=True)
+
+
+@pytest.fixture(scope="module")
+def pair(request):
+    """Both models from a real checkpoint with a real tokenizer."""
+    from tests.conftest import TASKS
+
+    options = {"pretrained": str(TASKS / "sample" / "models" / "smaller"), "device": "cpu", "dtype": "float32"}
+    return HFTree(**options, batch_size=3), HFLM(**options, batch_size=3, logits_cache=False)
+
+
+def test_five_hundred_requests_of_mixed_shapes(pair):
+    tree, plain = pair
+    requests = some_requests(plain.vocab_size, plain.max_length + 40, 500, seed=1)
+    assert any(len(context) + len(continuation) > plain.max_length + 1 for _, context, continuation in requests)
+    found, expected = tree._loglikelihood_tokens(requests, True), plain._loglikelihood_tokens(requests, True)
+    assert worst(found, expected, requests) < 1e-4
+    assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
+
+
+def test_texts_through_lm_evals_own_request_types(pair):
+    tree, plain = pair
+    arguments = [
+        ("", "The library opened."), ("", " a"), ("The library opened. ", "It closed."), ("One\n", "Two"),
+        ("The library opened in 1870.", " Its first keeper was a sailor."), ("x " * 700, "the end"),
+    ]  # fmt: skip
+    requests = [Instance("loglikelihood", {}, each, index) for index, each in enumerate(arguments)]
+    found, expected = (lm.loglikelihood(requests, disable_tqdm=True) for lm in (tree, plain))
+    for one, other in zip(found, expected, strict=True):
+        assert one[0] == pytest.approx(other[0], abs=1e-3)
+        assert one[1] == other[1]
+    texts = [Instance("loglikelihood_rolling", {}, (text,), 0) for text in ("A keeper.", "word " * 1500)]
+    for one, other in zip(*(lm.loglikelihood_rolling(texts, True) for lm in (tree, plain)), strict=True):
+        assert one == pytest.approx(other, rel=1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 0.1), ("float16", 0.02)])
+def test_half_precision_is_near_full_precision(pair, dtype, tolerance):
+    requests = some_requests(pair[1].vocab_size, 100, 40)
+    expected = pair[1]._loglikelihood_tokens(requests, True)
+    half = HFTree(pretrained=pair[0].pretrained, device="cpu", dtype=dtype, batch_size="auto")
+    assert half.engine.name == "packed"
+    assert worst(half._loglikelihood_tokens(requests, True), expected, requests) < tolerance
+
+
+@pytest.mark.parametrize("engine", [PackedEngine, CachedEngine])
+def test_memory_that_runs_out_halves_the_pass_and_goes_on(engine, caplog):
+    model = build("gpt2")
+    longest: list[int] = []
+
+    def limited(module, args, kwargs):
+        size = kwargs["input_ids"].numel()
+        longest.append(size)
+        if size > 12:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+
+    requests = some_requests(VOCABULARY, POSITIONS, 30)
+    sequences = [(context + continuation)[-POSITIONS - 1 :] for _, context, continuation in requests]
+    forest = plant(sequences, [len(continuation) for _, _, continuation in requests])
+    with torch.inference_mode():
+        expected = score(forest, engine(model), Budget(1000, 1000))
+        model.register_forward_pre_hook(limited, with_kwargs=True)
+        budget = Budget(100, 100)
+        found = score(forest, engine(model), budget)
+        assert budget.tokens == 12
+        assert found.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
+        assert "out of memory; going on with 12 tokens" in caplog.text
+        model.register_forward_pre_hook(
+            lambda *_: (_ for _ in ()).throw(RuntimeError("out of memory")), with_kwargs=True
+        )
+        with pytest.raises(RuntimeError, match="out of memory"):
+            score(forest, engine(model), Budget(4, 4))
+
+
+def test_errors_that_are_not_about_memory_are_raised():
+    model = build("gpt2")
+    model.register_forward_pre_hook(lambda *_: (_ for _ in ()).throw(RuntimeError("shapes differ")))
+    with pytest.raises(RuntimeError, match="shapes differ"), torch.inference_mode():
+        score(plant([[1, 2, 3]], [1]), PackedEngine(model), Budget(10, 10))
+
+
+def test_every_distinct_position_is_computed_once(pair):
+    tree, _ = pair
+    computed = []
+    handle = tree.model.register_forward_pre_hook(
+        lambda module, args, kwargs: computed.append(kwargs["input_ids"].numel()), with_kwargs=True
+    )
+    requests = some_requests(tree.vocab_size, 60, 50)
+    assert tree.engine is not None
+    computed.clear()
+    tree._loglikelihood_tokens(requests, True)
+    handle.remove()
+    inputs = [context + continuation[:-1] for _, context, continuation in requests]
+    assert sum(computed) == len({tuple(each[: n + 1]) for each in inputs for n in range(len(each))})
+
+
+def test_multiple_choice_tasks_of_lm_eval_and_its_response_cache(evaluate, tmp_path, pair):
+    """A task in the manner of hellaswag, with few-shot examples, so that all rows share a beginning."""
+    rows = [f'{{"ctx": "The keeper of house {n} went", "endings": ["to the port.", "home.", "away at night."], "label": {n % 3}}}'
+            for n in range(12)]  # fmt: skip
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    (tmp_path / "swag.yaml").write_text(
+        f"task: swag\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {tmp_path / 'rows.jsonl'}}}}}\n"
+        "output_type: multiple_choice\ntest_split: test\nfewshot_split: test\nnum_fewshot: 3\ndoc_to_text: ctx\n"
+        'doc_to_choice: endings\ndoc_to_target: label\ntarget_delimiter: " "\nmetric_list: [{metric: acc}, {metric: acc_norm}]\n',
+        encoding="utf-8",
+    )
+    tree, plain = pair
+    cache = {"use_cache": str(tmp_path / "cache")}
+    runs = [
+        evaluate(lm, ["swag"], include=tmp_path, **more) for lm, more in ((plain, {}), (tree, cache), (tree, cache))
+    ]
+    scores = [[sample["resps"] for sample in run["samples"]["swag"]] for run in runs]
+    for other in scores[1:]:
+        for one, two in zip(scores[0], other, strict=True):
+            assert [float(choice[0][0]) for choice in two] == pytest.approx(
+                [float(choice[0][0]) for choice in one], abs=1e-3
+            )
+    assert runs[1]["results"] == runs[2]["results"]
