@@ -133,7 +133,8 @@ def _info(parsed: argparse.Namespace) -> int:
         f"{parsed.index}: {manifest.kind} index {manifest.identity}",
         ("file", "#bytes", "SHA-256"),
         [(file.name, f"{file.size:,}", file.sha256) for file in manifest.files],
-        [f"{manifest.num_passages:,} passages", f"parameters: {parameters}", *sources, f"made by lm-factuality {manifest.suite_version}",
+        [f"{manifest.num_passages:,} passages", f"parameters: {parameters}", *sources,
+         f"made by lm-factuality {manifest.suite_version}",
          *(["every file is as it was built"] if parsed.verify else [])],
     )  # fmt: skip
     return 0

@@ -66,7 +66,7 @@ class BM25Index(SearchedIndex):
 
         super().__init__(folder, manifest)
         try:
-            model = bm25s.BM25.load(folder, mmap=True, show_progress=False)
+            model = bm25s.BM25.load(folder, mmap=True)
             self._analyzer = Analyzer(manifest.parameters["stemmer"])
         except (OSError, ValueError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise DataError(f"{folder}: not the files of a BM25 index: {error}; build the index again") from error

@@ -50,7 +50,8 @@ class ParquetReader:
 
     def _left(self) -> tuple[list[int], int]:
         """The row groups that have not been read to their end, and how many rows of the first one have been read."""
-        groups, before = [], self._row
+        groups: list[int] = []
+        before = self._row
         for number in range(self._file.num_row_groups):
             rows = self._file.metadata.row_group(number).num_rows
             if groups or before < rows:
