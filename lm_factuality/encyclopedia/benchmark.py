@@ -28,7 +28,7 @@ class Contradiction:
 
 @dataclass(frozen=True)
 class Example:
-    """One row of the document ``doc_id``, a telling of its own; ``prefix`` ends in the white space that separates it from ``completion``."""
+    """One row of ``doc_id``, a telling of its own; ``prefix`` ends in the white space that separates it from ``completion``."""
 
     doc_id: str
     title: str
@@ -57,7 +57,9 @@ def build_examples(world: World, num_documents: int, rows_per_document: int, see
             types = {contradiction.error_type for contradiction in false}
             if len(false) == NUM_CONTRADICTIONS and len(types) > 1:
                 before = "".join(f"{earlier.text} " for earlier in article.sentences[:position])
-                yield Example(f"{entity.entity_id}-anew", entity.title, f"{entity.title}\n{before}", sentence.text, false)
+                yield Example(
+                    f"{entity.entity_id}-anew", entity.title, f"{entity.title}\n{before}", sentence.text, false
+                )
 
 
 def _unheard(entity: Entity, topic: str, first: bool, told: set[str], rng: random.Random) -> Sentence | None:

@@ -76,7 +76,7 @@ def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: boo
     warn_of_missing_bos(lm)
     encoder = _Encoder(lm)
     encoded: list[_Encoded | ScoredContinuation] = [
-        encoder.encode(*request.args, source=request)
+        encoder.encode(request)
         for request in tqdm(requests, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
     ]
     to_score = [each for each in encoded if isinstance(each, _Encoded)]
@@ -118,9 +118,8 @@ class _Encoder:
         adds_bos = bool(getattr(lm, "add_bos_token", False))
         self._bos: int | None = getattr(lm.tokenizer, "bos_token_id", None) if adds_bos else None
 
-    def encode(
-        self, context: str, continuation: str, window: int | None, source: Instance | None = None
-    ) -> _Encoded | ScoredContinuation:
+    def encode(self, request: Instance) -> _Encoded | ScoredContinuation:
+        context, continuation, window = request.args
         if not continuation.strip():
             return ScoredContinuation(None, False, 0, False, "the completion is empty")
         if context == "" and self._lm.prefix_token_id is None:
@@ -138,7 +137,7 @@ class _Encoder:
             context_ids = context_ids[-(window - count) :]
         tokens = hashlib.sha256(repr((context_ids, continuation_ids)).encode()).hexdigest()
         key = (f"{self._fingerprint}, tokens {tokens}", continuation)
-        return _Encoded(key, context_ids, continuation_ids, truncated, source)
+        return _Encoded(key, context_ids, continuation_ids, truncated, request)
 
     def _split(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
         lm = self._lm

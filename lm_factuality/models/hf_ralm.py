@@ -161,6 +161,14 @@ class HFRALM(HFTree):
 
     def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Answer]:
         """lm_eval's request type, encoded as HFLM does."""
+        return self.loglikelihood_of_sources(self._encode(requests), list(requests), disable_tqdm)
+
+    def windows_of(self, requests: Sequence[Instance]) -> tuple[list[Window], list[tuple[list[int], list[int]]]]:
+        """The windows of log-likelihood requests, and each as (context with what was retrieved, targets) in tokens."""
+        cut = windows([(context, continuation) for _, context, continuation in self._encode(requests)], self._stride)
+        return cut, self.augmented(cut, list(requests))
+
+    def _encode(self, requests: Sequence[Instance]) -> list[TokenRequest]:
         encoded: list[TokenRequest] = []
         for request in requests:
             context, continuation = request.args
@@ -172,7 +180,7 @@ class HFRALM(HFTree):
                 )
             else:
                 encoded.append((request.args, *self._encode_pair(context, continuation)))
-        return self.loglikelihood_of_sources(encoded, list(requests), disable_tqdm)
+        return encoded
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
         """lm_eval's request type, in the windows that HFLM makes; retrieved passages take room in each.

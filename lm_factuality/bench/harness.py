@@ -1,19 +1,16 @@
 """What the suite's scoring costs beside lm_eval's own, both in one run, alternating.
 
-``python -m lm_factuality.bench`` scores the sample benchmark with the larger checkpoint as a FACTOR task and as lm_eval's
+Scores the sample benchmark with the larger checkpoint as a FACTOR task and as lm_eval's
 built-in ``multiple_choice`` on the same rows, which divides by nothing or by bytes and needs no token counts.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import logging
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -89,18 +86,9 @@ def _device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Measures and prints a table; ``--json`` also writes the single runs."""
-    parser = argparse.ArgumentParser(prog="python -m lm_factuality.bench", description=__doc__)
-    parser.add_argument("--runs", type=int, default=5, help="counted runs of each way (default %(default)s)")
-    parser.add_argument("--batch-size", type=int, default=16, help="batch size (default %(default)s)")
-    parser.add_argument("--checkpoint", type=Path, default=tasks_folder() / "sample" / "models" / "larger")
-    parser.add_argument("--json", type=Path, help="write every single run here")
-    arguments = parser.parse_args(argv)
-    logging.disable(logging.WARNING)
-    if not arguments.checkpoint.is_dir():
-        parser.error(f"{arguments.checkpoint}: no checkpoint here; 'make sample' trains it")
-    rates = measure(arguments.runs, arguments.batch_size, arguments.checkpoint)
+def report(runs: int, checkpoint: Path, batch_size: int = 16) -> dict[str, Any]:
+    """Measures, prints a table, and returns every single run."""
+    rates = measure(runs, batch_size, checkpoint)
     rows = [
         (way, f"{statistics.median(values):.1f}", f"{min(values):.1f}", f"{max(values):.1f}")
         for way, values in rates.items()
@@ -108,16 +96,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     first, second = rates.values()
     ratios = [one / other for one, other in zip(first, second, strict=True)]
     print_table(
-        f"{TASK}, {_device()}, {arguments.runs} runs each in turn, batches of {arguments.batch_size}",
+        f"{TASK}, {_device()}, {runs} runs each in turn, batches of {batch_size}",
         ("way", "#examples/s, median", "#min", "#max"),
         rows,
         [f"Ratio of the first to the second, run by run: median {statistics.median(ratios):.2f}, "
          f"from {min(ratios):.2f} to {max(ratios):.2f}"],
     )  # fmt: skip
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"rates": rates, "ratios": ratios}, indent=2) + "\n", encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return {"rates": rates, "ratios": ratios}

@@ -1,0 +1,123 @@
+"""Models and requests of published sizes, without downloads: random weights, and a tokenizer learned from the benchmark."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
+
+from lm_factuality.factor.corpus import PAPER_WINDOW, parse_corpus
+from lm_factuality.factor.load import load_corpus
+from lm_factuality.factor.rows import Row
+from lm_factuality.factor.scoring import join
+from lm_factuality.models.tree import Forest, plant
+
+END = "<|endoftext|>"
+_VOCABULARY = 12_000  # of the tokenizer: about 4.4 characters a token on News-FACTOR, near GPT-2's
+
+TokenRequests = list[tuple[list[int], list[int]]]
+
+
+def _gpt2_small() -> Any:
+    return GPT2LMHeadModel(GPT2Config())
+
+
+def _llama_110m() -> Any:
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=32_000, hidden_size=768, intermediate_size=2048, num_hidden_layers=12, num_attention_heads=12,
+            num_key_value_heads=4, max_position_embeddings=1024,
+        )
+    )  # fmt: skip
+
+
+SHAPES = {"gpt2-small": _gpt2_small, "llama-110m": _llama_110m}
+
+
+@functools.cache
+def build(shape: str) -> Any:
+    """The model with random weights, on the GPU in bfloat16 if there is one, else in float32."""
+    torch.manual_seed(0)
+    model = SHAPES[shape]().eval()
+    return model.to("cuda", torch.bfloat16) if torch.cuda.is_available() else model
+
+
+def read_rows(task: str, data_dir: str | None, count: int) -> list[Row]:
+    """``count`` rows of a FACTOR task, evenly spread over it."""
+    config: dict[str, Any] = {"task": task, "metadata": {"source": task}}
+    rows = [row for row in load_corpus(parse_corpus(config), data_dir).rows if not row.problem]
+    return rows[:: max(1, len(rows) // count)][:count]
+
+
+def learn_tokenizer(rows: Sequence[Row]) -> PreTrainedTokenizerBase:
+    """Byte-level BPE learned from the rows' own text."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=_VOCABULARY, special_tokens=[END], show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )  # fmt: skip
+    tokenizer.train_from_iterator([f"{row.prefix}{row.choices[row.gold]}" for row in rows], trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=END, eos_token=END)
+
+
+def to_tokens(rows: Sequence[Row], tokenizer: PreTrainedTokenizerBase) -> TokenRequests:
+    """(context, continuation) of every choice as the FACTOR task encodes them, cut to the paper's window."""
+    requests = []
+    for row in rows:
+        for choice in row.choices:
+            context, continuation = join(row.prefix, choice)
+            length = len(tokenizer(context)["input_ids"])
+            whole = tokenizer(context + continuation)["input_ids"]
+            kept = max(1, PAPER_WINDOW - (len(whole) - length))
+            requests.append((whole[:length][-kept:], whole[length:]))
+    return requests
+
+
+def grow(forest_of: TokenRequests) -> Forest:
+    """The forest that hf-tree computes for requests."""
+    return plant([context + continuation for context, continuation in forest_of], [len(last) for _, last in forest_of])
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Multiplications and additions of forward passes, in billions."""
+
+    request_by_request: float
+    each_position_once: float
+
+    @property
+    def bound(self) -> float:
+        """How many times faster than request by request nothing can be that computes every distinct position."""
+        return self.request_by_request / self.each_position_once
+
+
+def count_operations(shape: str, requests: TokenRequests) -> Operations:
+    """Matrix products of the layers, attention over all keys before, and the projection onto the vocabulary: of every position
+    of every request without padding, and of every distinct position, projected only where a target follows."""
+    model = build(shape)
+    config = model.config
+    outer = model.get_input_embeddings().weight.numel()
+    inner = sum(weight.numel() for name, weight in model.named_parameters() if weight.dim() == 2) - outer
+    if model.get_output_embeddings().weight is not model.get_input_embeddings().weight:
+        inner -= outer
+    inner -= sum(weight.numel() for name, weight in model.named_parameters() if "wpe" in name)
+    attention = 2 * config.hidden_size * config.num_hidden_layers
+    forest = grow(requests)
+    lengths = [len(context) + len(continuation) - 1 for context, continuation in requests]
+    every = sum(length * (inner + outer) + attention * length * (length + 1) / 2 for length in lengths)
+    needed = len(set(forest.target_positions.tolist()))
+    once = len(forest) * inner + needed * outer + attention * float((forest.depth + 1).sum())
+    return Operations(2 * every / 1e9, 2 * once / 1e9)
