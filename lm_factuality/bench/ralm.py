@@ -12,7 +12,7 @@ from lm_factuality.factor.load import load_corpus
 from lm_factuality.factor.scoring import join
 from lm_factuality.suite import tasks_folder
 
-NUM_ROWS = 100
+NUM_ROWS = 30
 
 
 def prepare(kind: str, index: str, checkpoint: str) -> Callable[[], Any]:

@@ -1,0 +1,182 @@
+"""In-context RALM: which tokens the model is shown, what is never retrieved, and that sharing changes no score."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from lm_eval.api.instance import Instance
+from lm_eval.models.huggingface import HFLM
+
+from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.models.hf_prefix_free import HFPrefixFree
+from lm_factuality.models.hf_ralm import HFRALM
+from lm_factuality.models.hf_tree import HFTree
+from lm_factuality.models.ralm import Exclusion, Window, augment, windows
+from lm_factuality.retrieval import Passage, build_index
+from tests.conftest import TASKS
+
+READER = str(TASKS / "sample" / "models" / "reader")
+OPTIONS = {"pretrained": READER, "device": "cpu", "dtype": "float32", "batch_size": 2}
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("index") / "encyclopedia"
+    build_index(TASKS / "sample" / "encyclopedia.jsonl", folder, progress=False)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def ralm(index) -> HFRALM:
+    return HFRALM(index=index, separator="\\n<|endoftext|>", **OPTIONS)
+
+
+def test_a_continuation_is_predicted_a_stride_at_a_time():
+    cut = windows([([1, 2], [3, 4, 5, 6, 7]), ([9], [8])], 2)
+    assert cut == [
+        Window(0, [1, 2], [3, 4]), Window(0, [1, 2, 3, 4], [5, 6]), Window(0, [1, 2, 3, 4, 5, 6], [7]), Window(1, [9], [8]),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("protocol", "before", "document", "expected"),
+    [
+        ("paper", [1, 2, 3], [50, 51], [50, 51, 1, 2, 3]),
+        ("paper", [0, 1, 2, 3], [50, 51], [0, 50, 51, 1, 2, 3]),  # the tokenizer's first token stays first
+        ("paper", list(range(1, 12)), [50, 51], [50, 51, 5, 6, 7, 8, 9, 10, 11]),  # 10 inputs, the last target is none
+        ("paper", [1, 2, 3], [], [1, 2, 3]),
+        ("code", [1, 2, 3], [50, 51], [50, 51, 3]),  # overwritten, though there was room
+        ("code", list(range(1, 12)), [50, 51], [50, 51, 6, 7, 8, 9, 10, 11]),  # cut to 10 with the targets
+        ("code", [1, 2], [50, 51, 52], [50, 51]),  # targets are never overwritten
+    ],
+)
+def test_what_the_model_is_shown(protocol, before, document, expected):
+    assert augment(Window(0, before, [70, 71]), document, protocol, 10, 0) == (expected, [70, 71])
+
+
+WORDS = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
+
+
+@pytest.mark.parametrize(
+    ("rules", "passage", "excluded"),
+    [
+        ("id+title+overlap", Passage("d1", "", "other"), True),
+        ("id+title+overlap", Passage("d1#4", "", "other"), True),  # a part of a passage that the index has split
+        ("id+title+overlap", Passage("d12", "", "other"), False),
+        ("title", Passage("d1", "", "other"), False),
+        ("id+title+overlap", Passage("x", "the  LIBRARY", "other"), True),
+        ("id", Passage("x", "The Library", "other"), False),
+        ("id+title+overlap", Passage("x", "y", f"It says: {WORDS.upper()}."), True),
+        (
+            "id+title+overlap",
+            Passage("x", "y", "one two three four five six seven eight nine ten eleven twelve"),
+            False,
+        ),
+        ("none", Passage("d1", "The Library", WORDS), False),
+    ],
+)
+def test_the_evaluated_document_is_known_by_id_title_and_text(rules, passage, excluded):
+    exclusion = Exclusion.parse(rules, 13)
+    document = exclusion.document([{"doc_id": "d1", "title": "The Library"}], [f"A prefix. {WORDS}"])
+    assert exclusion.excludes(document, passage) is excluded
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"stride": 0}, "stride is 0"),
+        ({"protocol": "both"}, "expected one of paper, code"),
+        ({"exclude": "id+name"}, "no rule 'name'"),
+        ({"num_documents": 2}, "leave no room"),
+        ({"overlap_words": 0}, "overlap_words is 0"),
+        ({"index": ""}, "lm-factuality index build"),
+    ],
+)
+def test_options_that_cannot_be(index, options, message):
+    with pytest.raises(ConfigError, match=message):
+        HFRALM(**{"index": index, **OPTIONS, **options})
+
+
+def test_an_index_that_is_none(tmp_path):
+    with pytest.raises(DataError, match=str(tmp_path)):
+        HFRALM(index=str(tmp_path), **OPTIONS)
+
+
+def instances(count: int) -> list[Instance]:
+    articles = [json.loads(line) for line in (TASKS / "sample" / "encyclopedia.jsonl").open(encoding="utf-8")][:count]
+    return [
+        Instance("loglikelihood", {"doc_id": article["id"]}, (article["text"][:200], article["text"][200:320] + end), 0,
+                 ("task", number, 1))
+        for number, article in enumerate(articles)
+        for end in (".", " there")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", ["paper", "code"])
+def test_scores_are_those_of_one_request_a_window(index, protocol):
+    ralm = HFRALM(index=index, protocol=protocol, **OPTIONS)
+    plain = HFLM(**OPTIONS, logits_cache=False)
+    requests = instances(6)
+    cut, augmented = ralm.windows_of(requests)
+    assert len(cut) > 2 * len(requests)
+    assert any(context != window.before for window, (context, _) in zip(cut, augmented, strict=True))
+    expected = [0.0] * len(requests)
+    for window, each in zip(cut, augmented, strict=True):
+        expected[window.request] += plain._loglikelihood_tokens([(None, *each)], True)[0][0]
+    found = [logprob for logprob, _ in ralm.loglikelihood(requests, disable_tqdm=True)]
+    assert found == pytest.approx(expected, abs=1e-3)
+
+
+def test_all_windows_are_searched_for_in_one_call_and_the_document_itself_is_not_found(ralm, monkeypatch):
+    calls = []
+    retrieve = type(ralm._index).retrieve
+
+    def spy(self, queries, k, exclude=None):
+        hits = retrieve(self, queries, k, exclude)
+        calls.append((queries, hits))
+        return hits
+
+    monkeypatch.setattr(type(ralm._index), "retrieve", spy)
+    requests = instances(3)
+    ralm.loglikelihood(requests, disable_tqdm=True)
+    assert len(calls) == 1
+    queries, hits = calls[0]
+    cut, _ = ralm.windows_of(requests)
+    assert len(queries) < len(cut)  # choices share the windows before they part
+    assert {hit.passage.id for found in hits for hit in found}
+    by_query = {query: {hit.passage.id for hit in found} for query, found in zip(queries, hits, strict=True)}
+    for window in cut:
+        query = ralm.tok_decode(window.before[-32:], skip_special_tokens=True)
+        assert requests[window.request].doc["doc_id"] not in by_query[query]
+
+
+def test_retrieval_helps_the_checkpoint_that_reads(ralm, evaluate):
+    plain = evaluate(HFTree(**OPTIONS), ["sample_factor"], log_samples=False)
+    found = evaluate(ralm, ["sample_factor"], log_samples=False)
+    before, after = (run["results"]["sample_factor"]["factor_acc,none"] for run in (plain, found))
+    assert after >= before + 0.05
+    assert ralm.get_model_info()["ralm"]["index"] == ralm._index.identity
+
+
+def test_perplexity_and_whole_texts_are_scored_with_retrieval_too(ralm, evaluate):
+    run = evaluate(ralm, ["sample_factor_perplexity"], limit=8, log_samples=False)
+    plain = evaluate(HFTree(**OPTIONS), ["sample_factor_perplexity"], limit=8, log_samples=False)
+    key = "perplexity,none"
+    with_passages, without = (each["results"]["sample_factor_perplexity"][key] for each in (run, plain))
+    assert 1 < with_passages < without
+    text = Instance("loglikelihood_rolling", {}, ("A keeper of the library.",), 0, ("task", 0, 1))
+    assert ralm.loglikelihood_rolling([text], True)[0] < 0
+
+
+def test_without_its_prefix_a_model_scores_the_continuation_alone(checkpoint):
+    options = {**OPTIONS, "pretrained": str(checkpoint)}
+    request = Instance("loglikelihood", {}, ("The library opened.", " It closed."), 0)
+    alone = Instance("loglikelihood", {}, ("", " It closed."), 0)
+    expected = HFTree(**options).loglikelihood([alone], disable_tqdm=True)
+    assert HFPrefixFree(**options).loglikelihood([request], disable_tqdm=True) == expected
+
+
+def test_without_prefixes_the_sample_gives_nothing_away(checkpoint, evaluate):
+    run = evaluate(HFPrefixFree(**{**OPTIONS, "pretrained": str(checkpoint)}), ["sample_factor"], log_samples=False)
+    assert run["results"]["sample_factor"]["factor_acc,none"] < 0.30
