@@ -52,10 +52,10 @@ format: install-dev  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: install-dev  ## time the suite's scoring against lm_eval's own, in one run
-	HF_HUB_OFFLINE=1 $(BIN)/python -m lm_factuality.bench
+bench: install-dev  ## time hf-tree, hf-ralm and the index beside their alternatives (BENCH="scoring --rows 4" for a part)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m lm_factuality.bench $(BENCH)
 
-sample: install  ## rebuild the embedded default: benchmark, corpus, and both checkpoints (under 30 minutes on two cores)
+sample: install  ## rebuild the embedded default: benchmark, corpus, and the checkpoints (an hour on two cores)
 	$(BIN)/python -m lm_factuality.encyclopedia.build --out tasks/sample
 	$(BIN)/python -m lm_factuality.encyclopedia.train --out tasks/sample/models
 

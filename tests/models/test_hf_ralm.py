@@ -160,8 +160,8 @@ def test_retrieval_helps_the_checkpoint_that_reads(ralm, evaluate):
 
 
 def test_perplexity_and_whole_texts_are_scored_with_retrieval_too(ralm, evaluate):
-    run = evaluate(ralm, ["sample_factor_perplexity"], limit=8, log_samples=False)
-    plain = evaluate(HFTree(**OPTIONS), ["sample_factor_perplexity"], limit=8, log_samples=False)
+    run = evaluate(ralm, ["sample_factor_perplexity"], limit=3, log_samples=False)
+    plain = evaluate(HFTree(**OPTIONS), ["sample_factor_perplexity"], limit=3, log_samples=False)
     key = "perplexity,none"
     with_passages, without = (each["results"]["sample_factor_perplexity"][key] for each in (run, plain))
     assert 1 < with_passages < without
