@@ -41,6 +41,11 @@ def _scoring_row(name: str, found: scoring.Comparison) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+def _say(row: Sequence[str]) -> None:
+    """What is known so far, for those who wait."""
+    sys.stderr.write(f"{'  '.join(row)}\n")
+
+
 def _record(found: scoring.Comparison) -> dict[str, Any]:
     return {
         "examples": found.num_examples, "tokens": found.tokens, "hf_batch": found.hf_batch, "hf_seconds": found.hf.seconds,
@@ -58,6 +63,7 @@ def _scoring(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
             requests = shapes.to_tokens(examples, shapes.learn_tokenizer(examples))
             found = scoring.compare(shape, examples, requests, arguments.runs)
             rows.append(_scoring_row(f"{task}, {shape}", found))
+            _say(rows[-1])
             differences.append(found.worst_difference)
             yield {"task": task, "shape": shape, **_record(found)}
     print_table(
@@ -76,6 +82,7 @@ def _growth(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
         examples = shapes.read_rows("sample_factor", None, count)
         found = scoring.compare(shape, examples, requests, max(1, arguments.runs // 2))
         table.append(_scoring_row(f"{count} rows, prefix of {length} tokens", found))
+        _say(table[-1])
         yield {"prefix": length, "rows": count, **_record(found)}
     print_table(f"Cost as rows and prefixes grow: {shape}, made-up tokens, {_device()}", _COLUMNS, table)
 

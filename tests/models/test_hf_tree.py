@@ -135,7 +135,8 @@ def test_an_encoder_decoder_is_scored_as_hf_does(tmp_path, checkpoint):
     requests = [Instance("loglikelihood", {}, ("A keeper", " of the library."), 0)]
     options = {"pretrained": folder, "device": "cpu", "batch_size": 1}
     expected = HFLM(**options).loglikelihood(requests, disable_tqdm=True)
-    assert HFTree(**options).loglikelihood(requests, disable_tqdm=True) == pytest.approx(expected)
+    found = HFTree(**options).loglikelihood(requests, disable_tqdm=True)
+    assert [logprob for logprob, _ in found] == pytest.approx([logprob for logprob, _ in expected])
 
 
 def test_an_engine_that_sees_the_wrong_keys_is_not_chosen(monkeypatch):
