@@ -79,7 +79,7 @@ def _growth(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     shape = arguments.shapes[0]
     for length, count in _GROWTH:
         requests = scoring.made_up(length, count)
-        examples = shapes.read_rows("sample_factor", None, count)
+        examples = shapes.sample_rows(count)
         found = scoring.compare(shape, examples, requests, max(1, arguments.runs // 2))
         table.append(_scoring_row(f"{count} rows, prefix of {length} tokens", found))
         _say(table[-1])

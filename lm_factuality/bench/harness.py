@@ -35,13 +35,11 @@ metric_list: [{{metric: acc}}, {{metric: acc_bytes}}]
 
 def _write_plain_task(folder: Path) -> None:
     """The sample's rows, joined, as a task of lm_eval's own kind."""
-    from lm_factuality.factor.corpus import parse_corpus
-    from lm_factuality.factor.load import load_corpus
+    from lm_factuality.bench.shapes import sample_rows
     from lm_factuality.factor.scoring import join
 
-    config = {"task": TASK, "dataset_path": str(tasks_folder() / "sample" / "sample_factor.csv")}
     with (folder / "rows.jsonl").open("w", encoding="utf-8") as file:
-        for row in load_corpus(parse_corpus(config)).rows:
+        for row in sample_rows():
             joined = [join(row.prefix, choice) for choice in row.choices]
             record = {"context": joined[0][0], "choices": [continuation for _, continuation in joined]}
             file.write(json.dumps(record) + "\n")

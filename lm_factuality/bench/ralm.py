@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from lm_factuality.bench.shapes import sample_rows
 from lm_factuality.bench.workers import Timing, in_turn
-from lm_factuality.factor.corpus import parse_corpus
-from lm_factuality.factor.load import load_corpus
 from lm_factuality.factor.scoring import join
 from lm_factuality.suite import tasks_folder
 
@@ -22,13 +21,11 @@ def prepare(kind: str, index: str, checkpoint: str) -> Callable[[], Any]:
 
     from lm_factuality.models.hf_ralm import HFRALM
 
-    path = tasks_folder() / "sample" / "sample_factor.csv"
-    rows = load_corpus(parse_corpus({"task": "sample_factor", "dataset_path": str(path)})).rows[:NUM_ROWS]
     instances = [
         Instance(
             "loglikelihood", {"doc_id": row.doc_id}, join(row.prefix, choice), index_, ("sample_factor", number, 1)
         )
-        for number, row in enumerate(rows)
+        for number, row in enumerate(sample_rows(NUM_ROWS))
         for index_, choice in enumerate(row.choices)
     ]
     options: dict[str, Any] = {"pretrained": checkpoint, "device": "cpu", "dtype": "float32", "batch_size": 4}

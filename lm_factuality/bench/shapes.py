@@ -23,6 +23,7 @@ from lm_factuality.factor.load import load_corpus
 from lm_factuality.factor.rows import Row
 from lm_factuality.factor.scoring import join
 from lm_factuality.models.tree import Forest, plant
+from lm_factuality.suite import tasks_folder
 
 END = "<|endoftext|>"
 _VOCABULARY = 12_000  # of the tokenizer: about 4.4 characters a token on News-FACTOR, near GPT-2's
@@ -59,6 +60,12 @@ def read_rows(task: str, data_dir: str | None, count: int) -> list[Row]:
     config: dict[str, Any] = {"task": task, "metadata": {"source": task}}
     rows = [row for row in load_corpus(parse_corpus(config), data_dir).rows if not row.problem]
     return rows[:: max(1, len(rows) // count)][:count]
+
+
+def sample_rows(count: int | None = None) -> Sequence[Row]:
+    """The first ``count`` rows of the embedded benchmark, or all."""
+    path = tasks_folder() / "sample" / "sample_factor.csv"
+    return load_corpus(parse_corpus({"task": "sample_factor", "dataset_path": str(path)})).rows[:count]
 
 
 def learn_tokenizer(rows: Sequence[Row]) -> PreTrainedTokenizerBase:

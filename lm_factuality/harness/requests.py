@@ -135,9 +135,15 @@ class _Encoder:
         truncated = len(context_ids) + count > longest
         if window is not None:
             context_ids = context_ids[-(window - count) :]
-        tokens = hashlib.sha256(repr((context_ids, continuation_ids)).encode()).hexdigest()
-        key = (f"{self._fingerprint}, tokens {tokens}", continuation)
-        return _Encoded(key, context_ids, continuation_ids, truncated, request)
+        return self.request(context_ids, continuation_ids, continuation, truncated, request)
+
+    def request(
+        self, context: list[int], continuation: list[int], text: str = "", truncated: bool = False,
+        source: Instance | None = None,
+    ) -> _Encoded:  # fmt: skip
+        """Tokens under the name that they have in the response cache; ``text`` is that of the continuation, if it is known."""
+        tokens = hashlib.sha256(repr((context, continuation)).encode()).hexdigest()
+        return _Encoded((f"{self._fingerprint}, tokens {tokens}", text), context, continuation, truncated, source)
 
     def _split(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
         lm = self._lm

@@ -8,7 +8,6 @@ tokens after the last that was scored, given the ``window - stride`` tokens befo
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import math
 from collections.abc import Iterator, Sequence
@@ -99,13 +98,7 @@ def _cut(lm: TemplateLM, encoder: _Encoder, instance: Instance) -> tuple[list[_E
         return ScoredText(None, 0, 0, longest, "the document has no tokens")
     step = longest // 2 if stride is None else min(stride, longest - 1)
     pieces = windows(lm.prefix_token_id, tokens, longest, step)
-    return [_encoded(encoder, instance, *piece) for piece in pieces], longest
-
-
-def _encoded(encoder: _Encoder, source: Instance, context: list[int], continuation: list[int]) -> _Encoded:
-    tokens = hashlib.sha256(repr((context, continuation)).encode()).hexdigest()
-    key = (f"{encoder._fingerprint}, tokens {tokens}", "")
-    return _Encoded(key=key, context=context, continuation=continuation, truncated=False, source=source)
+    return [encoder.request(*piece, source=instance) for piece in pieces], longest
 
 
 def _score(lm: TemplateLM, pieces: Sequence[_Encoded], disable_tqdm: bool) -> list[tuple[float, bool] | str]:

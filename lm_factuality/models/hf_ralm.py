@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from lm_eval.api.instance import Instance
-from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
 from lm_factuality.errors import ConfigError
 from lm_factuality.models.hf_tree import Answer, HFTree, TokenRequest
@@ -188,19 +187,6 @@ class HFRALM(HFTree):
         Returns:
             For each text the sum of its tokens' log-probabilities, in nats.
         """
-        pieces: list[TokenRequest] = []
-        owners: list[int] = []
-        for index, request in enumerate(requests):
-            for window in get_rolling_token_windows(
-                token_list=self.tok_encode(request.args[0]), prefix_token=self.prefix_token_id,
-                max_seq_len=self.max_length, context_len=1,
-            ):  # fmt: skip
-                pieces.append((None, *make_disjoint_window(window)))
-                owners.append(index)
-        found = self.loglikelihood_of_sources(pieces, [requests[owner] for owner in owners], disable_tqdm)
-        totals = [0.0] * len(requests)
-        for owner, (logprob, _) in zip(owners, found, strict=True):
-            totals[owner] += logprob
-        for request, total in zip(requests, totals, strict=True):
-            self.cache_hook.add_partial("loglikelihood_rolling", request.args, total)
-        return totals
+        return self._roll(
+            requests, lambda windows, sources: self.loglikelihood_of_sources(windows, sources, disable_tqdm)
+        )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,29 +36,22 @@ class HFTree(HFLM):  # type: ignore[misc]
     whose positions cannot be shared (state-space, hybrid, encoder-decoder) are scored as HFLM does, with one warning.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._engine: Engine | None = None
-        self._has_chosen = False
-        self._auto_tokens = _AUTO_TOKENS.get(self.device.type, _AUTO_TOKENS_OF_ACCELERATORS)
-
-    @property
+    @functools.cached_property
     def engine(self) -> Engine | None:
         """How the forest is computed; nothing if HFLM has to do it. Found out by a trial on first use."""
-        if not self._has_chosen:
-            if self.backend == "causal":
-                with self._forward_context():
-                    vocabulary = int(self.model.get_input_embeddings().weight.shape[0])
-                    self._engine = choose_engine(self.model, vocabulary, self.max_length)
-            if self._engine is None:
-                logger.warning(
-                    "hf-tree: %s cannot share positions between requests; every request is computed by itself, as hf does",
-                    type(self.model).__name__,
-                )
-            else:
-                logger.info("hf-tree: %s forward passes", self._engine.name)
-            self._has_chosen = True
-        return self._engine
+        found = None
+        if self.backend == "causal":
+            with self._forward_context():
+                vocabulary = int(self.model.get_input_embeddings().weight.shape[0])
+                found = choose_engine(self.model, vocabulary, self.max_length)
+        if found is None:
+            logger.warning(
+                "hf-tree: %s cannot share positions between requests; every request is computed by itself, as hf does",
+                type(self.model).__name__,
+            )
+        else:
+            logger.info("hf-tree: %s forward passes", found.name)
+        return found
 
     def _loglikelihood_tokens(
         self, requests: Sequence[TokenRequest], disable_tqdm: bool = False, override_bs: int | None = None
@@ -67,35 +61,26 @@ class HFTree(HFLM):  # type: ignore[misc]
                 requests, disable_tqdm=disable_tqdm, override_bs=override_bs
             )
             return answers
-        answers = self.score_tokens([(context, continuation) for _, context, continuation in requests], disable_tqdm)
+        forest = plant(*self._fit(requests))
+        with self._progress(forest, disable_tqdm) as progress, self._forward_context():
+            found = score(forest, self.engine, self._budget(forest), self.softmax_dtype, progress)
+        answers = [
+            (float(found.logprobs[targets].sum()), bool(found.greedy[targets].all())) for targets in forest.answers
+        ]
         for (key, _, _), answer in zip(requests, answers, strict=True):
             if key is not None:
                 self.cache_hook.add_partial("loglikelihood", key, answer)
         return answers
 
-    def score_tokens(self, requests: Sequence[tuple[list[int], list[int]]], disable_tqdm: bool = False) -> list[Answer]:
-        """(log-likelihood in nats, whether it is what the model would say) of each continuation after its context.
-
-        Both are token ids; what does not fit the model is cut from the left, as HFLM does.
-        """
-        forest = plant(*self._fit(requests))
-        with self._progress(forest, disable_tqdm) as progress, self._forward_context():
-            found = score(forest, self._required_engine(), self._budget(forest), self.softmax_dtype, progress)
-        return [(float(found.logprobs[targets].sum()), bool(found.greedy[targets].all())) for targets in forest.answers]
-
-    def _required_engine(self) -> Engine:
-        if self.engine is None:
-            raise ValueError(f"{type(self.model).__name__} cannot share positions between requests")
-        return self.engine
-
-    def _fit(self, requests: Sequence[tuple[list[int], list[int]]]) -> tuple[list[list[int]], list[int]]:
-        """Token sequences and the number of their last tokens that are asked for."""
-        sequences = [[*context, *continuation] for context, continuation in requests]
-        for (context, continuation), sequence in zip(requests, sequences, strict=True):
+    def _fit(self, requests: Sequence[TokenRequest]) -> tuple[list[list[int]], list[int]]:
+        """Token sequences, of which what does not fit the model is cut from the left as HFLM does, and the number of their last
+        tokens that are asked for."""
+        sequences = [[*context, *continuation] for _, context, continuation in requests]
+        for _, context, continuation in requests:
             if not context or not continuation or len(continuation) > self.max_length:
                 raise ValueError(
                     f"a request has {len(context)} tokens of context and {len(continuation)} of continuation, expected at least "
-                    f"one of each and at most {self.max_length} of continuation; the first of {len(sequence)} is {sequence[:1]}"
+                    f"one of each and at most {self.max_length} of continuation"
                 )
         too_long = sum(len(sequence) > self.max_length + 1 for sequence in sequences)
         if too_long:
@@ -103,11 +88,14 @@ class HFTree(HFLM):  # type: ignore[misc]
                 "%d of %d requests are longer than the model's %d tokens and lose their beginning",
                 too_long, len(sequences), self.max_length,
             )  # fmt: skip
-        return [sequence[-(self.max_length + 1) :] for sequence in sequences], [len(each) for _, each in requests]
+        return [sequence[-(self.max_length + 1) :] for sequence in sequences], [
+            len(continuation) for _, _, continuation in requests
+        ]
 
     def _budget(self, forest: Forest) -> Budget:
+        auto = _AUTO_TOKENS.get(self.device.type, _AUTO_TOKENS_OF_ACCELERATORS)
         longest = int(forest.depth.max(initial=0)) + 1
-        tokens = self._auto_tokens if self.batch_size == "auto" else int(self.batch_size) * longest
+        tokens = auto if self.batch_size == "auto" else int(self.batch_size) * longest
         return Budget(tokens, max(_MIN_TARGETS, tokens // _SHARE_OF_TARGETS))
 
     @contextlib.contextmanager
@@ -134,7 +122,14 @@ class HFTree(HFLM):  # type: ignore[misc]
         if self.engine is None:
             totals: list[float] = super().loglikelihood_rolling(requests, disable_tqdm=disable_tqdm)
             return totals
-        windows, owners = [], []
+        return self._roll(requests, lambda windows, _: self._loglikelihood_tokens(windows, disable_tqdm))
+
+    def _roll(
+        self, requests: Sequence[Instance], score_windows: Callable[[list[TokenRequest], list[Instance]], list[Answer]]
+    ) -> list[float]:
+        """Sums over each text's windows, of which ``score_windows`` is given all, with the request that each belongs to."""
+        windows: list[TokenRequest] = []
+        owners: list[int] = []
         for index, request in enumerate(requests):
             for window in get_rolling_token_windows(
                 token_list=self.tok_encode(request.args[0]), prefix_token=self.prefix_token_id,
@@ -143,7 +138,7 @@ class HFTree(HFLM):  # type: ignore[misc]
                 windows.append((None, *make_disjoint_window(window)))
                 owners.append(index)
         totals = [0.0] * len(requests)
-        for owner, (logprob, _) in zip(owners, self._loglikelihood_tokens(windows, disable_tqdm), strict=True):
+        for owner, (logprob, _) in zip(owners, score_windows(windows, [requests[o] for o in owners]), strict=True):
             totals[owner] += logprob
         for request, total in zip(requests, totals, strict=True):
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, total)

@@ -40,9 +40,7 @@ class _Pass:
 
     blocks: list[Block]
     before: KeysAndValues
-    kept: (
-        torch.Tensor
-    )  # numbers, from the stretch's path on, of the positions whose keys and values the next pass needs
+    kept: torch.Tensor  # what the next pass needs the keys and values of, numbered from the stretch's path on
     after: KeysAndValues = field(default_factory=dict)
     masks: dict[tuple[int, int], torch.Tensor | None] = field(default_factory=dict)
 
@@ -67,11 +65,8 @@ def _attention(
     if layer in current.before:
         earlier_key, earlier_value = current.before[layer]
         key, value = torch.cat([earlier_key, key], dim=2), torch.cat([earlier_value, value], dim=2)
-    if len(current.kept):
-        kept = current.kept.to(key.device)
-        current.after[layer] = (key.index_select(2, kept), value.index_select(2, kept))
-    else:
-        current.after[layer] = (key[:, :, :0], value[:, :, :0])
+    kept = current.kept.to(key.device)
+    current.after[layer] = (key.index_select(2, kept), value.index_select(2, kept))
     num_before = key.shape[2] - query.shape[2]
     result = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
     for number, block in enumerate(current.blocks):
