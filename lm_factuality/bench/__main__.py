@@ -15,6 +15,7 @@ from typing import Any
 from lm_factuality.bench import harness, index, ralm, scoring, shapes
 from lm_factuality.console import print_table
 from lm_factuality.errors import FactualityError
+from lm_factuality.files import write_json
 from lm_factuality.suite import tasks_folder
 
 _COLUMNS = (
@@ -151,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m lm_factuality.bench", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all if none is named")
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each way (default %(default)s)")
-    parser.add_argument("--rows", type=int, default=8, help="rows of each benchmark (default %(default)s)")
+    parser.add_argument("--rows", type=int, default=6, help="rows of each benchmark (default %(default)s)")
     parser.add_argument(
         "--shapes", nargs="+", choices=shapes.SHAPES, default=list(shapes.SHAPES), help="models to time"
     )
@@ -174,7 +175,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     if arguments.json:
-        arguments.json.write_text(json.dumps(measured, indent=2, default=str) + "\n", encoding="utf-8")
+        write_json(arguments.json, json.loads(json.dumps(measured, default=str)))
     return 0
 
 

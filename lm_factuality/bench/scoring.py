@@ -53,12 +53,14 @@ def prepare(
 
 
 def compare(shape: str, rows: Sequence[Row], requests: TokenRequests, runs: int) -> Comparison:
-    """Finds hf's best batch size in one run of each, then times both ways in turn."""
+    """Finds hf's best batch size in one cold run of each, then times both ways in turn."""
     import torch
 
     sizes = HF_BATCHES_OF_GPUS if torch.cuda.is_available() else HF_BATCHES
     tree_size: int | str = "auto" if torch.cuda.is_available() else 1
-    trials = {size: in_turn({"hf": (prepare, ("hf", shape, size, rows, requests))}, 1)["hf"] for size in sizes}
+    trials = {
+        size: in_turn({"hf": (prepare, ("hf", shape, size, rows, requests))}, 1, warm_up=0)["hf"] for size in sizes
+    }
     best = min(trials, key=lambda size: trials[size].median)
     timings = in_turn(
         {

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 
@@ -30,9 +31,9 @@ class Timing:
 Prepare = Callable[..., Callable[[], Any]]
 
 
-def in_turn(ways: Mapping[str, tuple[Prepare, tuple[Any, ...]]], runs: int) -> dict[str, Timing]:
+def in_turn(ways: Mapping[str, tuple[Prepare, tuple[Any, ...]]], runs: int, warm_up: int = 1) -> dict[str, Timing]:
     """Each way is a function that prepares (importable, so that another process finds it) and its arguments; what it returns
-    is the work, done once to warm up and ``runs`` times in turn with the others."""
+    is the work, done ``warm_up`` times uncounted and ``runs`` times in turn with the others."""
     context = multiprocessing.get_context("spawn")
     pipes, processes = {}, []
     try:
@@ -46,11 +47,11 @@ def in_turn(ways: Mapping[str, tuple[Prepare, tuple[Any, ...]]], runs: int) -> d
             ours.recv()  # prepared, before the next one begins
         timings: dict[str, list[float]] = {name: [] for name in ways}
         results: dict[str, Any] = {}
-        for number in range(runs + 1):
+        for number in range(warm_up + runs):
             for name, pipe in pipes.items():
                 pipe.send("run")
                 seconds, results[name] = pipe.recv()
-                if number:
+                if number >= warm_up:
                     timings[name].append(seconds)
         peaks = {}
         for name, pipe in pipes.items():
@@ -80,5 +81,9 @@ def peak_mb() -> float:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         return float(torch.cuda.max_memory_allocated()) / 2**20
+    status = Path("/proc/self/status")
+    if status.exists():  # Linux, where ru_maxrss begins with what the parent process had
+        highest = next(line for line in status.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM"))
+        return int(highest.split()[1]) / 2**10
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import datasets
 from lm_eval.api.instance import Instance
-from lm_eval.api.task import ConfigurableTask
 
-from lm_factuality import __version__
-from lm_factuality.errors import DataError
-from lm_factuality.factor.corpus import YAML_FOLDER
 from lm_factuality.factor.documents import load_texts
-from lm_factuality.factor.statistics import Outcome, clustered_stderr, mean
+from lm_factuality.statistics import Outcome, clustered_stderr, mean
 from lm_factuality.factor.texts import parse_texts
-from lm_factuality.harness import rolling, stderr
-from lm_factuality.harness.secrets import without_secrets
+from lm_factuality.harness import rolling
 from lm_factuality.harness.stderr import Aggregation
-
-logger = logging.getLogger(__name__)
+from lm_factuality.harness.suite_task import SuiteTask, refuse, warn_of_unusable, without_chat
 
 rolling.install()
-stderr.install()
-
-_SPLIT = "test"
-_SHOWN = 10  # problems of a data file that an error lists
 
 
-class PerplexityTask(ConfigurableTask):  # type: ignore[misc]
+class PerplexityTask(SuiteTask):
     """Perplexity of whole documents, in sliding windows (section 5.3 of the FACTOR paper).
 
     Built by lm_eval from a YAML that includes ``tasks/factor/_perplexity.yaml``. Metrics: ``perplexity`` (e to the mean
@@ -53,45 +41,20 @@ class PerplexityTask(ConfigurableTask):  # type: ignore[misc]
     ) -> None:
         config = dict(config or {})
         self._corpus = parse_texts(config)
-        given: dict[str, Any] = config.get("metadata") or {}
-        self._data_dir = given.get("data_dir") or data_dir
+        self._data_dir = (config.get("metadata") or {}).get("data_dir") or data_dir
         window = self._corpus.window
         half = window // 2 if window else None
-        metadata: dict[str, Any] = {"version": 1.0, **given}
-        metadata["suite_version"] = __version__
-        metadata["window"], metadata["stride"] = window, self._corpus.stride or half
-        own: dict[str, Any] = {
-            "metadata": metadata, "output_type": "loglikelihood_rolling", "test_split": _SPLIT, "num_fewshot": 0,
-            "doc_to_text": "", "doc_to_target": "doc_id", "target_delimiter": "", "metric_list": [],
-        }  # fmt: skip
-        own.update((key, config[key]) for key in ("task", "task_alias", "tag") if key in config)
-        super().__init__(config=own)
+        own = {"output_type": "loglikelihood_rolling", "doc_to_text": "", "doc_to_target": "doc_id"}
+        super().__init__(config, own, {"window": window, "stride": self._corpus.stride or half})
         self.OUTPUT_TYPE = rolling.REQUEST_TYPE  # what lm_eval pads by when several processes share the work
-        if caution := metadata.get("caution"):
-            logger.warning("%s: %s", self.config.task, " ".join(str(caution).split()))
 
-    def download(self, dataset_kwargs: Any = None, **kwargs: Any) -> None:
-        """Reads the documents; called by the constructor of the base class."""
+    def read_documents(self) -> list[dict[str, Any]]:
         loaded = load_texts(self._corpus, self._data_dir)
-        if loaded.problems:
-            more = [f"... {len(loaded.problems)} in all"] if loaded.problems[_SHOWN:] else []
-            raise DataError("\n".join([*loaded.problems[:_SHOWN], *more]))
+        refuse(loaded.problems)
         bad = [document for document in loaded.documents if document.problem]
-        if bad:
-            logger.warning(
-                "%s: %d of %d documents cannot be scored, the first at %s: %s; 'lm-factuality validate %s' lists them all",
-                self.config.task, len(bad), len(loaded.documents), bad[0].location, bad[0].problem, self.config.task,
-            )  # fmt: skip
+        warn_of_unusable(self.config.task, "documents", bad, len(loaded.documents))
         self.config.metadata["data"] = dict(loaded.provenance)
-        # The location without its folder: samples are to be the same on every machine.
-        documents = [vars(each) | {"location": Path(each.location).name} for each in loaded.documents]
-        self.dataset = {_SPLIT: datasets.Dataset.from_list(documents)}
-
-    def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
-        """As lm_eval does, but never from its request cache, which does not notice that the data has changed."""
-        if cache_requests:
-            logger.info("%s: building requests anew, the request cache does not know the data", self.config.task)
-        super().build_all_requests(cache_requests=False, **kwargs)
+        return [vars(each) | {"location": Path(each.location).name} for each in loaded.documents]
 
     def fewshot_context(self, doc: dict[str, Any], num_fewshot: int = 0, **kwargs: Any) -> str:
         """Nothing stands before a document: no demonstrations, no system instruction, no chat template."""
@@ -99,11 +62,9 @@ class PerplexityTask(ConfigurableTask):  # type: ignore[misc]
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
         """One request a document."""
-        for key in ("apply_chat_template", "chat_template"):
-            kwargs.pop(key, None)
         # The stride as the YAML gives it: half of a window is half of a smaller one too, where the model has less.
         arguments = (doc["text"], self._corpus.window, self._corpus.stride)
-        return [Instance(rolling.REQUEST_TYPE, doc, arguments, 0, **kwargs)]
+        return [Instance(rolling.REQUEST_TYPE, doc, arguments, 0, **without_chat(kwargs))]
 
     def process_results(self, doc: dict[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
         """The metrics of one document; nothing stands for what could not be scored."""
@@ -143,13 +104,6 @@ class PerplexityTask(ConfigurableTask):  # type: ignore[misc]
 
     def higher_is_better(self) -> dict[str, bool]:
         return dict.fromkeys(("perplexity", "byte_perplexity", "bits_per_byte", "unscored"), False) | {"logprob": True}
-
-    def dump_config(self) -> dict[str, Any]:
-        """The config for the results file, without keys and tokens that came with the model's arguments."""
-        config: dict[str, Any] = super().dump_config()
-        config["metadata"] = without_secrets(config.get("metadata") or {})
-        config["metadata"].pop(YAML_FOLDER, None)
-        return config
 
 
 def geometric_mean(perplexities: Sequence[Outcome | None]) -> float:

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import datasets
 from lm_eval.api.instance import Instance
-from lm_eval.api.task import ConfigurableTask
 
-from lm_factuality import __version__
-from lm_factuality.errors import DataError
-from lm_factuality.factor.corpus import YAML_FOLDER, parse_corpus
+from lm_factuality.factor.corpus import parse_corpus
 from lm_factuality.factor.load import load_corpus
 from lm_factuality.factor.rows import Row
 from lm_factuality.factor.scoring import NORMALISATIONS, RowScore, ScoredContinuation, join, score_row
-from lm_factuality.factor.statistics import Outcome, clustered_stderr, mean
-from lm_factuality.harness import requests, stderr
-from lm_factuality.harness.secrets import without_secrets
+from lm_factuality.statistics import Outcome, clustered_stderr, mean
+from lm_factuality.harness import requests
 from lm_factuality.harness.stderr import Aggregation
-
-logger = logging.getLogger(__name__)
+from lm_factuality.harness.suite_task import SuiteTask, refuse, warn_of_unusable, without_chat
 
 requests.install()
-stderr.install()
 
 _VERSUS = "factor_acc_vs_"
-_SPLIT = "test"
-_SHOWN = 10  # problems of a data file that an error lists
 
 
 class ChoiceValues(list[float | None]):
@@ -41,7 +31,7 @@ class ChoiceValues(list[float | None]):
         self.of_gold = self[gold] if 0 <= gold < len(self) else None
 
 
-class FactorTask(ConfigurableTask):  # type: ignore[misc]
+class FactorTask(SuiteTask):
     """A multiple-choice task scored by mean log-probability per token.
 
     Built by lm_eval from a YAML that includes ``tasks/factor/_factor.yaml``. Metrics: ``factor_acc`` (equation 1), ``acc``
@@ -64,56 +54,29 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
     ) -> None:
         config = dict(config or {})
         self._corpus = parse_corpus(config)
-        given: dict[str, Any] = config.get("metadata") or {}
-        self._data_dir = given.get("data_dir") or data_dir
-        metadata: dict[str, Any] = {"version": 1.0, **given}
-        metadata["suite_version"] = __version__
-        metadata["window"] = self._corpus.window
-        metadata["protocol"] = self._corpus.protocol
-        own: dict[str, Any] = {
-            "metadata": metadata, "output_type": "multiple_choice", "test_split": _SPLIT, "num_fewshot": 0,
-            "doc_to_text": "prefix", "doc_to_target": "gold", "target_delimiter": "", "metric_list": [],
+        self._data_dir = (config.get("metadata") or {}).get("data_dir") or data_dir
+        own = {
+            "output_type": "multiple_choice", "doc_to_text": "prefix", "doc_to_target": "gold",
         }  # fmt: skip
-        own.update((key, config[key]) for key in ("task", "task_alias", "tag") if key in config)
-        super().__init__(config=own)
+        super().__init__(config, own, {"window": self._corpus.window, "protocol": self._corpus.protocol})
         # Not before: the base class tries the choices of the first row, which may be one that cannot be scored.
         self.config.doc_to_choice = "choices"
         self.OUTPUT_TYPE = requests.REQUEST_TYPE  # what lm_eval pads by when several processes share the work
-        if caution := metadata.get("caution"):
-            logger.warning("%s: %s", self.config.task, " ".join(str(caution).split()))
 
-    def download(self, dataset_kwargs: Any = None, **kwargs: Any) -> None:
-        """Reads the rows; called by the constructor of the base class."""
+    def read_documents(self) -> list[dict[str, Any]]:
         loaded = load_corpus(self._corpus, self._data_dir)
-        if loaded.problems:
-            shown = [
-                *loaded.problems[:_SHOWN],
-                *([f"... {len(loaded.problems)} in all"] if loaded.problems[_SHOWN:] else []),
-            ]
-            raise DataError("\n".join(shown))
-        bad = [row for row in loaded.rows if row.problem]
-        if bad:
-            logger.warning(
-                "%s: %d of %d rows cannot be scored, the first at %s: %s; 'lm-factuality validate %s' lists them all",
-                self._corpus.task, len(bad), len(loaded.rows), bad[0].location, bad[0].problem, self._corpus.task,
-            )  # fmt: skip
+        refuse(loaded.problems)
+        warn_of_unusable(self._corpus.task, "rows", [row for row in loaded.rows if row.problem], len(loaded.rows))
         self._error_types = tuple(sorted({kind for row in loaded.rows for kind in row.error_types if kind}))
         self.config.metadata["data"] = dict(loaded.provenance)
-        documents = [_document(row) for row in loaded.rows]
-        self.dataset = {_SPLIT: datasets.Dataset.from_list(documents)}
-
-    def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
-        """As lm_eval does, but never from its request cache, which does not notice that the data has changed."""
-        if cache_requests:
-            logger.info("%s: building requests anew, the request cache does not know the data", self.config.task)
-        super().build_all_requests(cache_requests=False, **kwargs)
+        return [_document(row) for row in loaded.rows]
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
         """One request a choice, joined to the prefix as the authors' script does."""
-        for key in ("apply_chat_template", "chat_template"):
-            kwargs.pop(key, None)
         return [
-            Instance(requests.REQUEST_TYPE, doc, (*join(ctx, choice), self._corpus.window), index, **kwargs)
+            Instance(
+                requests.REQUEST_TYPE, doc, (*join(ctx, choice), self._corpus.window), index, **without_chat(kwargs)
+            )
             for index, choice in enumerate(doc["choices"])
         ]
 
@@ -172,13 +135,6 @@ class FactorTask(ConfigurableTask):  # type: ignore[misc]
         return {
             name: name not in ("truncated", "unscored") for name in self.aggregation() if name != "factor_num_tokens"
         }
-
-    def dump_config(self) -> dict[str, Any]:
-        """The config for the results file, without keys and tokens that came with the model's arguments."""
-        config: dict[str, Any] = super().dump_config()
-        config["metadata"] = without_secrets(config.get("metadata") or {})
-        config["metadata"].pop(YAML_FOLDER, None)
-        return config
 
 
 def _document(row: Row) -> dict[str, Any]:

@@ -1,0 +1,85 @@
+"""What the suite's lm_eval tasks have in common."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import datasets
+from lm_eval.api.task import ConfigurableTask
+
+from lm_factuality import __version__
+from lm_factuality.errors import DataError
+from lm_factuality.factor.corpus import YAML_FOLDER
+from lm_factuality.harness import stderr
+from lm_factuality.harness.secrets import without_secrets
+
+logger = logging.getLogger(__name__)
+
+stderr.install()
+
+SPLIT = "test"
+_SHOWN = 10  # problems of a data file that an error lists
+_KEPT = ("task", "task_alias", "tag")
+
+
+class SuiteTask(ConfigurableTask):  # type: ignore[misc]
+    """A task of which the suite, and not lm_eval, reads the data: the rows come from ``read_documents``, the metrics from
+    ``process_results`` and ``aggregation``."""
+
+    def __init__(self, config: Mapping[str, Any], own: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+        """``own`` is given to lm_eval as the task's config beside its name; ``metadata`` is added to the YAML's and written to
+        the results."""
+        found: dict[str, Any] = {
+            "version": 1.0,
+            **(config.get("metadata") or {}),
+            "suite_version": __version__,
+            **metadata,
+        }
+        fixed = {"metadata": found, "test_split": SPLIT, "num_fewshot": 0, "target_delimiter": "", "metric_list": []}
+        super().__init__(config={**fixed, **own, **{key: config[key] for key in _KEPT if key in config}})
+        if caution := found.get("caution"):
+            logger.warning("%s: %s", self.config.task, " ".join(str(caution).split()))
+
+    def read_documents(self) -> list[dict[str, Any]]:
+        """The rows as lm_eval's samples show them: the same on every machine, so without the folders of their files."""
+        raise NotImplementedError
+
+    def download(self, dataset_kwargs: Any = None, **kwargs: Any) -> None:
+        """Reads the rows; called by the constructor of lm_eval's base class."""
+        self.dataset = {SPLIT: datasets.Dataset.from_list(self.read_documents())}
+
+    def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
+        """As lm_eval does, but never from its request cache, which does not notice that the data has changed."""
+        if cache_requests:
+            logger.info("%s: building requests anew, the request cache does not know the data", self.config.task)
+        super().build_all_requests(cache_requests=False, **kwargs)
+
+    def dump_config(self) -> dict[str, Any]:
+        """The config for the results file, without keys and tokens that came with the model's arguments."""
+        config: dict[str, Any] = super().dump_config()
+        config["metadata"] = without_secrets(config.get("metadata") or {})
+        config["metadata"].pop(YAML_FOLDER, None)
+        return config
+
+
+def without_chat(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments for ``Instance`` out of those that lm_eval gives to ``construct_requests``."""
+    return {key: value for key, value in arguments.items() if key not in ("apply_chat_template", "chat_template")}
+
+
+def refuse(problems: Sequence[str]) -> None:
+    """Raises a DataError that lists the first of ``problems``, if there are any."""
+    if problems:
+        more = [f"... {len(problems)} in all"] if problems[_SHOWN:] else []
+        raise DataError("\n".join([*problems[:_SHOWN], *more]))
+
+
+def warn_of_unusable(task: str, what: str, bad: Sequence[Any], count: int) -> None:
+    """One warning for rows that have a ``location`` and a ``problem``."""
+    if bad:
+        logger.warning(
+            "%s: %d of %d %s cannot be scored, the first at %s: %s; 'lm-factuality validate %s' lists them all",
+            task, len(bad), count, what, bad[0].location, bad[0].problem, task,
+        )  # fmt: skip
