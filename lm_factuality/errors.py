@@ -22,6 +22,10 @@ class ModelError(FactualityError):
     """A model that cannot be scored in the way that was asked for."""
 
 
+class BackendDown(FactualityError):
+    """A judge's model that cannot be reached at all, or that has used up its budget; what it answered before is kept."""
+
+
 def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
     """The end of a sentence about an unknown name: ``; did you mean a or b?``, or nothing if no known name is close."""
     close = difflib.get_close_matches(name, list(known), n=most)

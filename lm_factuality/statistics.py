@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,3 +64,38 @@ def bootstrap_interval(
     values, weights = (draws @ totals).T
     low, high = np.quantile(values / weights, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def pooled_stderr(
+    rows: Sequence[Sequence[float]], value: Callable[[Sequence[float]], float], resamples: int = 1000, seed: int = 0
+) -> float:
+    """The bootstrap standard error of a score of pooled counts; NaN below two rows.
+
+    ``rows`` have the counts of one cluster each; ``value`` makes the score out of their column sums. Draws for which the score is
+    not defined are left out.
+    """
+    draws = _pooled_draws(rows, value, resamples, seed)
+    return float(np.std(draws, ddof=1)) if len(rows) > 1 and len(draws) > 1 else math.nan
+
+
+def pooled_interval(
+    rows: Sequence[Sequence[float]], value: Callable[[Sequence[float]], float], level: float = 0.95, resamples: int = 10_000,
+    seed: int = 0,
+) -> tuple[float, float]:  # fmt: skip
+    """The percentile interval of a score of pooled counts, as ``pooled_stderr`` draws it; NaNs below two rows."""
+    draws = _pooled_draws(rows, value, resamples, seed)
+    if len(rows) < 2 or not len(draws):
+        return math.nan, math.nan
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _pooled_draws(
+    rows: Sequence[Sequence[float]], value: Callable[[Sequence[float]], float], resamples: int, seed: int
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    if not rows:
+        return np.array([])
+    counts = np.array(rows, dtype=float)
+    weights = np.random.default_rng(seed).multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=resamples)
+    draws = np.array([value(totals) for totals in (weights @ counts).tolist()])
+    return draws[~np.isnan(draws)]

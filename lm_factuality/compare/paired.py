@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lm_factuality.factor.statistics import Outcome, clustered_stderr, mean
+from lm_factuality.statistics import Outcome, clustered_stderr, mean
 
 _DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[^/]*)\.json$")
 

@@ -24,9 +24,10 @@ class Source:
         return self.path.rsplit("/", 1)[-1]
 
 
+_FELM = ("hkust-nlp/felm", "5d0791d41256d2c0531a2da2e6230fc3904e3f13")
 _FACTOR = ("AI21Labs/factor", "ee9de30abf28e94b163167dc41ad51fbbdb48c32")
 
-# Row counts: section 3.3 of the paper. Licences: its table 5, those of the corpora the files were made from.
+# Row counts of FACTOR: section 3.3 of its paper. Licences: its table 5, those of the corpora the files were made from.
 SOURCES: dict[str, Source] = {
     source.name: source
     for source in (
@@ -39,6 +40,7 @@ SOURCES: dict[str, Source] = {
         Source(
             "expert_factor", *_FACTOR, "data/expert_factor.csv", "3bd51de8d01156730c61cdc42b955b69192e682d", "MIT", 236
         ),
+        Source("felm", *_FELM, "eval/all.jsonl", "108ad4e2e9ffaf97e3afe9fec46350a2c2e9cfdd", "CC-BY-NC-SA-4.0", 847),
     )
 }  # fmt: skip
 

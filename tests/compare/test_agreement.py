@@ -14,7 +14,7 @@ from lm_factuality.compare import read_figures, read_results
 from lm_factuality.compare.agreement import BYTE, TOKEN, Point, disagreements, points_of_figures, points_of_results, tau
 from lm_factuality.compare.names import family, size_in_name, size_label
 from lm_factuality.compare.paired import difference, read_answers
-from lm_factuality.factor.statistics import Outcome
+from lm_factuality.statistics import Outcome
 from tests.conftest import REPOSITORY
 
 

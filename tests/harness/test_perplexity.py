@@ -16,7 +16,7 @@ from lm_eval.api.model import LM
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from lm_factuality.errors import ModelError
-from lm_factuality.factor.statistics import Outcome
+from lm_factuality.statistics import Outcome
 from lm_factuality.harness.perplexity import geometric_mean, geometric_stderr
 from lm_factuality.harness.rolling import windows
 from tests.conftest import TASKS

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from lm_factuality.errors import ConfigError, DataError
-from lm_factuality.factor.statistics import Outcome, clustered_stderr
+from lm_factuality.statistics import Outcome, clustered_stderr
 from tests.conftest import TASKS, example_row
 
 

@@ -1,0 +1,45 @@
+"""Reference documents for a judge (appendix D of the paper): each is cut into chunks of 512 tokens, of which BM25 chooses the
+one nearest to the question and the answer; the chosen chunks follow one another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import bm25s
+
+from lm_factuality.retrieval.tokens import Analyzer
+
+CHUNK_TOKENS = 512
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+def chunk(text: str, size: int = CHUNK_TOKENS) -> list[str]:
+    """``text`` in pieces of ``size`` tokens, the last one shorter. A token is a run of letters and digits or one other sign,
+    so that chunks do not depend on the model that judges."""
+    starts = [match.start() for match in _TOKEN.finditer(text)]
+    borders = [*starts[::size], len(text)]
+    pieces = (text[start:end].strip() for start, end in zip(borders, borders[1:], strict=False))
+    return [piece for piece in pieces if piece]
+
+
+def choose(documents: Sequence[str], query: str, size: int = CHUNK_TOKENS) -> list[str]:
+    """For each document that has any text its chunk with the highest BM25 score for ``query``; the first of equals."""
+    chosen = []
+    for document in documents:
+        chunks = chunk(document, size)
+        if chunks:
+            chosen.append(chunks[_best(chunks, query)] if len(chunks) > 1 else chunks[0])
+    return chosen
+
+
+def _best(chunks: Sequence[str], query: str) -> int:
+    analyzer = Analyzer("english")
+    terms = [analyzer.terms(piece) for piece in chunks]
+    vocabulary = {term: number for number, term in enumerate(dict.fromkeys(term for each in terms for term in each))}
+    asked = [vocabulary[term] for term in analyzer.terms(query) if term in vocabulary]
+    if not asked:
+        return 0
+    ranking = bm25s.BM25()
+    ranking.index(([[vocabulary[term] for term in each] for each in terms], vocabulary), show_progress=False)
+    return int(ranking.get_scores(asked).argmax())
