@@ -96,6 +96,9 @@ def _pooled_draws(
     if not rows:
         return np.array([])
     counts = np.array(rows, dtype=float)
-    weights = np.random.default_rng(seed).multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=resamples)
+    weights = np.random.default_rng(seed).multinomial(
+        len(counts), np.full(len(counts), 1 / len(counts)), size=resamples
+    )
     draws = np.array([value(totals) for totals in (weights @ counts).tolist()])
-    return draws[~np.isnan(draws)]
+    defined: np.ndarray[Any, np.dtype[np.float64]] = draws[~np.isnan(draws)]
+    return defined

@@ -21,7 +21,9 @@ _CLAIM = re.compile(r"^[\s>*_-]*(?:claim\s*\d+\s*[.:)]*|\d+\s*[.)]|[-*•])[\s*_
 _NO_CLAIM = re.compile(r"\W*(?:none|no (?:factual )?claims?|n/?a)\b.*", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?][\"')\]”’]*(\s+)(?=[\"'(\[“‘]*[A-Z0-9])")
 _CLAUSE_END = re.compile(r";\s+|(?:\n|\\n)+")  # some published segments hold a backslash and an n for a line break
-_ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|No|Inc|Ltd|Co|Gen|Lt|Col|[A-Z])\.|(?:^|\s)\d+\.)$")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|No|Inc|Ltd|Co|Gen|Lt|Col|[A-Z])\.|(?:^|\s)\d+\.)$"
+)
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,9 @@ def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read: {error}; make it with: lm-factuality claims extract --out {path}") from error
+        raise DataError(
+            f"{path}: cannot be read: {error}; make it with: lm-factuality claims extract --out {path}"
+        ) from error
     for number, line in enumerate(lines, 1):
         if line.strip():
             claims = _parse_line(f"{path}:{number}", line)
@@ -127,7 +131,9 @@ def _parse_line(where: str, line: str) -> RowClaims:
         claims = tuple(tuple(str(claim) for claim in each) for each in record["claims"])
         return RowClaims(str(record["index"]), claims, str(record["source"]), record.get("problem"))
     except (ValueError, TypeError, KeyError) as error:
-        raise DataError(f"{where}: not a line of 'lm-factuality claims extract': {type(error).__name__}: {error}") from error
+        raise DataError(
+            f"{where}: not a line of 'lm-factuality claims extract': {type(error).__name__}: {error}"
+        ) from error
 
 
 def to_line(claims: RowClaims) -> str:

@@ -3,6 +3,8 @@ one nearest to the question and the answer; the chosen chunks follow one another
 
 from __future__ import annotations
 
+import itertools
+import logging
 import re
 from collections.abc import Sequence
 
@@ -11,6 +13,7 @@ import bm25s
 from lm_factuality.retrieval.tokens import Analyzer
 
 CHUNK_TOKENS = 512
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets itself to DEBUG and says a line for every index
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
@@ -19,7 +22,7 @@ def chunk(text: str, size: int = CHUNK_TOKENS) -> list[str]:
     so that chunks do not depend on the model that judges."""
     starts = [match.start() for match in _TOKEN.finditer(text)]
     borders = [*starts[::size], len(text)]
-    pieces = (text[start:end].strip() for start, end in zip(borders, borders[1:], strict=False))
+    pieces = (text[start:end].strip() for start, end in itertools.pairwise(borders))
     return [piece for piece in pieces if piece]
 
 

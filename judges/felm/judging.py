@@ -40,9 +40,7 @@ def plan_rows(
     ]
 
 
-def _questions(
-    rows: Sequence[FelmRow], questioner: Questioner, claims: Mapping[str, RowClaims]
-) -> dict[str, Question]:
+def _questions(rows: Sequence[FelmRow], questioner: Questioner, claims: Mapping[str, RowClaims]) -> dict[str, Question]:
     usable = [row for row in rows if questioner.unit_of(row) == "segment" or _has_claims(claims.get(row.index))]
     return {row.index: questioner.ask(row, claims.get(row.index)) for row in usable}
 

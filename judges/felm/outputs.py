@@ -99,7 +99,10 @@ def _texts(value: Any, key: str) -> tuple[str, ...]:
 
 
 def judge_outputs(
-    rows: Iterable[FelmRow], outputs: Mapping[str, SavedOutput], protocol: str, claims: Mapping[str, RowClaims] | None = None
+    rows: Iterable[FelmRow],
+    outputs: Mapping[str, SavedOutput],
+    protocol: str,
+    claims: Mapping[str, RowClaims] | None = None,
 ) -> list[JudgedResponse]:
     """Every row with what its output says. ``claims`` are those that the ids in bare outputs number."""
     return [_judge(row, outputs.get(row.index), protocol, claims) for row in rows]
@@ -115,5 +118,11 @@ def _judge(
         else:
             owners = tuple(claims[row.index].owners())
     return judge_response(
-        row.index, row.domain, row.labels, output.texts if output else (), owners=owners, protocol=protocol, problem=problem
+        row.index,
+        row.domain,
+        row.labels,
+        output.texts if output else (),
+        owners=owners,
+        protocol=protocol,
+        problem=problem,
     )

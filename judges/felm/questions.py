@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -64,8 +63,8 @@ class Questioner:
         return Question(f"felm/{unit}_{mode}", mode, subject, len(units))
 
     def _references(self, row: FelmRow, units: list[str], texts: tuple[str, ...]) -> tuple[list[str], list[str]]:
-        """Links or chunks of documents. The authors' script has them in no prompt."""
-        if self.protocol == "code":
+        """Links or chunks of documents. Math and reasoning have none; the authors' script has them in no prompt."""
+        if self.protocol == "code" or row.domain in WITHOUT_REFERENCES:
             return [], []
         if self.mode == "link":
             return [link.strip().rstrip(",") for link in row.references if link.strip()], []
@@ -89,45 +88,3 @@ def segment_text(segment: str, protocol: str = "paper") -> str:
         found = re.search("[a-zA-Z]", segment)
         return segment[found.start() :] if found else ""
     return " ".join(segment.split()) or "(no text)"
-
-
-class AuthorsPrompts:
-    """The prompts of a checkout of the authors' repository, followed by the row as their script writes it."""
-
-    _FOLDERS = {"wk": "wk", "writing_rec": "wk", "science": "sci", "math": "math", "reasoning": "reasoning"}
-    _SEGMENT_FILES = {
-        "wk": {"vanilla": "prompt_wk_raw", "cot": "prompt_wk_cot", "link": "prompt_wk_ret_link", "doc": "prompt_wk_ret_content"},
-        "sci": {"vanilla": "prompt_sci_raw", "cot": "prompt_sci_cot", "link": "prompt_sci_ret_link", "doc": "prompt_sci_ret_content"},
-        "math": {"vanilla": "raw", "cot": "cot"}, "reasoning": {"vanilla": "raw", "cot": "cot"},
-    }  # fmt: skip
-    _CLAIM_FILES = {
-        "wk": {"vanilla": "claim_wk", "cot": "claim_wk_cot", "link": "claim_wk_link", "doc": "claim_wk_content"},
-        "sci": {"vanilla": "claim_science", "cot": "claim_science_cot", "link": "claim_sci_link", "doc": "claim_sci_content"},
-    }  # fmt: skip
-
-    def __init__(self, checkout: Path) -> None:
-        self._folder = checkout / "eval" / "prompt"
-        if not self._folder.is_dir():
-            raise ConfigError(f"{checkout}: has no folder eval/prompt; expected a checkout of hkust-nlp/felm")
-
-    def render(self, row: FelmRow, question: Question) -> str:
-        """The authors' instructions for this row and mode, then the question, its units and its references.
-
-        Raises:
-            ConfigError: the checkout lacks the file.
-        """
-        unit = "claim" if question.subject["kind"] == "claims" else "segment"
-        folder = self._FOLDERS.get(row.domain, "wk")
-        names = (self._CLAIM_FILES if unit == "claim" else self._SEGMENT_FILES)[folder]
-        path = self._folder / unit / folder / f"{names[question.mode]}.txt"
-        try:
-            instructions = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: cannot be read: {error}; is this a whole checkout of hkust-nlp/felm?") from error
-        numbered = "".join(f"{number}. {text}\n" for number, text in enumerate(question.subject["units"], 1))
-        parts = [f"{instructions}\n\nQuestion: {question.subject['question']}\n{unit.capitalize()}s: \n{numbered}"]
-        if question.subject["links"]:
-            parts.append(f"Reference Links: {', '.join(question.subject['links'])}\n")
-        if question.subject["passages"]:
-            parts.append("Reference doc:\n" + "\n".join(question.subject["passages"]) + "\n")
-        return "".join(parts)

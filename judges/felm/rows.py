@@ -37,7 +37,9 @@ def read_rows(path: Path) -> list[FelmRow]:
     Raises:
         DataError: what is wrong with the file, every line of it.
     """
-    rows, problems, seen = [], [], set()
+    rows: list[FelmRow] = []
+    problems: list[str] = []
+    seen: set[str] = set()
     for number, record in _records(path, problems):
         try:
             row = parse_row(record)
@@ -84,7 +86,9 @@ def parse_row(record: Any) -> FelmRow:
     if not isinstance(labels, list) or not all(isinstance(label, bool) for label in labels):
         raise ValueError("'labels' has to be a list of true and false")
     if not segments or len(segments) != len(labels):
-        raise ValueError(f"{len(segments)} segments and {len(labels)} labels, expected as many of both and at least one")
+        raise ValueError(
+            f"{len(segments)} segments and {len(labels)} labels, expected as many of both and at least one"
+        )
     types = record.get("type")
     return FelmRow(
         index=str(record["index"]), domain=str(record["domain"]), prompt=str(record["prompt"]),

@@ -40,7 +40,9 @@ _ANSWER_LINE = re.compile(
     rf"^[\s>\-#]*(?:{'|'.join(sorted(map(re.escape, _ANSWER_WORDS), key=len, reverse=True))})\s*:[ \t]*(.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
-_NEXT_EXAMPLE = re.compile(r"^\s*(?:Question|Segments|Claims|Below are (?:my inputs|your outputs))\s*:", re.IGNORECASE | re.MULTILINE)
+_NEXT_EXAMPLE = re.compile(
+    r"^\s*(?:Question|Segments|Claims|Below are (?:my inputs|your outputs))\s*:", re.IGNORECASE | re.MULTILINE
+)
 _REFUSAL = re.compile(
     r"^\W*(?:(?:i'?m|i am) (?:very |so |really )?sorry\b|sorry,|i apologi[sz]e|unfortunately, i|as an ai\b|"
     r"i (?:can'?t|cannot|can not|won'?t|will not|am unable|'m unable|am not able|'m not able)\b)",
@@ -123,7 +125,9 @@ def _read_answer(answer: str, num_units: int, is_cut_off: bool) -> Verdict:
     if not ids:
         return _unscored("no ids after 'Answer:'")
     rest = answer[ids.end() :]
-    if _CUT_LIST.fullmatch(rest.strip()) or (rest.strip() and _CUT_LIST.match(rest.strip()) and not re.search(r"\w", rest)):
+    if _CUT_LIST.fullmatch(rest.strip()) or (
+        rest.strip() and _CUT_LIST.match(rest.strip()) and not re.search(r"\w", rest)
+    ):
         return _unscored("the list of ids breaks off")
     if not _EXPLANATION.match(rest):
         return _unscored("more than ids after 'Answer:'")

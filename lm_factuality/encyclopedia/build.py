@@ -1,4 +1,5 @@
-"""Writes the embedded default's data: ``sample_factor.csv`` in the authors' columns, and the encyclopedia itself.
+"""Writes the embedded default's data: ``sample_factor.csv`` and ``sample_felm.jsonl`` in the columns of the published
+benchmarks, and the encyclopedia itself.
 
 ``python -m lm_factuality.encyclopedia.build --out tasks/sample``
 """
@@ -10,11 +11,14 @@ import csv
 import json
 from pathlib import Path
 
+from lm_factuality.encyclopedia.answers import build_answers
 from lm_factuality.encyclopedia.articles import corpus
 from lm_factuality.encyclopedia.benchmark import NUM_CONTRADICTIONS, build_examples
 from lm_factuality.encyclopedia.world import World, build_world
+from lm_factuality.files import write_lines
 
 DOCUMENTS, ROWS_PER_DOCUMENT = 215, 2
+ANSWERS = 120
 
 
 def write_benchmark(world: World, path: Path, documents: int = DOCUMENTS, per_document: int = ROWS_PER_DOCUMENT) -> int:
@@ -40,29 +44,35 @@ def write_benchmark(world: World, path: Path, documents: int = DOCUMENTS, per_do
 
 def write_encyclopedia(world: World, path: Path) -> int:
     """Writes one JSON object an article (id, kind, title, name, text); returns how many."""
-    part = path.with_name(f"{path.name}.part")
     lines = []
     for article in corpus(world):
         entity = article.entity
         text = " ".join(sentence.text for sentence in article.sentences)
         record = {"id": entity.entity_id, "kind": entity.kind, "title": entity.title, "name": entity.name, "text": text}
         lines.append(json.dumps(record, ensure_ascii=False))
-    part.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    part.replace(path)
+    write_lines(path, lines)
+    return len(lines)
+
+
+def write_answers(world: World, path: Path, count: int = ANSWERS) -> int:
+    """Writes FELM-style rows, one JSON object each; returns how many."""
+    lines = [json.dumps(row, ensure_ascii=False) for row in build_answers(world, count)]
+    write_lines(path, lines)
     return len(lines)
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Writes both files under ``--out``."""
+    """Writes the three files under ``--out``."""
     parser = argparse.ArgumentParser(prog="python -m lm_factuality.encyclopedia.build", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder that gets both files")
+    parser.add_argument("--out", type=Path, required=True, help="folder that gets the files")
     parser.add_argument("--seed", type=int, default=0, help="seed of the world (default 0)")
     arguments = parser.parse_args(argv)
     world = build_world(arguments.seed)
     arguments.out.mkdir(parents=True, exist_ok=True)
     rows = write_benchmark(world, arguments.out / "sample_factor.csv")
     articles = write_encyclopedia(world, arguments.out / "encyclopedia.jsonl")
-    parser.exit(0, f"{rows} rows and {articles} articles written to {arguments.out}\n")
+    answers = write_answers(world, arguments.out / "sample_felm.jsonl")
+    parser.exit(0, f"{rows} rows, {answers} answers and {articles} articles written to {arguments.out}\n")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ task class for whole documents, ``tasks`` finds YAMLs by path and name, ``run`` 
 credentials out of results.
 """
 
+from lm_factuality.harness.felm import FelmTask
 from lm_factuality.harness.perplexity import PerplexityTask
 from lm_factuality.harness.task import FactorTask
 
-__all__ = ["FactorTask", "PerplexityTask"]
+__all__ = ["FactorTask", "FelmTask", "PerplexityTask"]

@@ -12,7 +12,9 @@ from lm_factuality.errors import DataError
 
 
 def row(*segments: str, index: str = "0") -> FelmRow:
-    return FelmRow(index, "wk", "Why?", " ".join(segments), segments, (True,) * len(segments), (None,) * len(segments), (), ())
+    return FelmRow(
+        index, "wk", "Why?", " ".join(segments), segments, (True,) * len(segments), (None,) * len(segments), (), ()
+    )
 
 
 @pytest.mark.parametrize(

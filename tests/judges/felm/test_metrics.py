@@ -49,7 +49,9 @@ def test_flagging_everything_gives_the_known_f1(rows: list[FelmRow]) -> None:
 
 
 def response(errors: list[bool], flagged: list[bool] | None, domain: str = "wk") -> JudgedResponse:
-    return JudgedResponse("0", domain, tuple(errors), None if flagged is None else tuple(flagged), None if flagged else "why")
+    return JudgedResponse(
+        "0", domain, tuple(errors), None if flagged is None else tuple(flagged), None if flagged else "why"
+    )
 
 
 def test_counts_and_scores_by_hand() -> None:
@@ -76,7 +78,11 @@ def test_undefined_scores_are_no_numbers(counts: Counts, undefined: set[str]) ->
 
 
 def test_a_response_is_wrong_if_any_segment_is() -> None:
-    responses = [response([False, True], [True, False]), response([False, False], [False, True]), response([True], [False])]
+    responses = [
+        response([False, True], [True, False]),
+        response([False, False], [False, True]),
+        response([True], [False]),
+    ]
     assert pool(responses, "segment") == Counts(tp=0, fp=2, fn=2, tn=1)
     assert pool(responses, "response") == Counts(tp=1, fp=1, fn=1, tn=0)
 

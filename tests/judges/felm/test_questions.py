@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from judges.felm.authors import AuthorsPrompts
 from judges.felm.claims import split_claims
 from judges.felm.evidence import choose, chunk
-from judges.felm.questions import MODES, UNITS, AuthorsPrompts, Questioner, segment_text
+from judges.felm.questions import MODES, UNITS, Questioner, segment_text
 from judges.felm.rows import FelmRow
 from judges.templates import Prompts, prompt_names
 from lm_factuality.errors import ConfigError
@@ -86,7 +87,9 @@ def test_prompts_of_a_checkout_are_read_from_there(tmp_path: Path) -> None:
     (folder / "prompt_wk_raw.txt").write_text("Their words.\n")
     authors = AuthorsPrompts(tmp_path)
     text = authors.render(ROW, Questioner("segment", "vanilla").ask(ROW))
-    assert text.startswith("Their words.\n\n\nQuestion: How many moons has Mars?\nSegments: \n1. Mars has two moons.\n2. They")
+    assert text.startswith(
+        "Their words.\n\n\nQuestion: How many moons has Mars?\nSegments: \n1. Mars has two moons.\n2. They"
+    )
     with pytest.raises(ConfigError, match=r"prompt_wk_cot\.txt"):
         authors.render(ROW, Questioner("segment", "cot").ask(ROW))
     with pytest.raises(ConfigError, match="expected a checkout"):
@@ -98,14 +101,20 @@ def test_own_prompts_replace_the_suites_and_change_the_hash(tmp_path: Path) -> N
     path.write_text("{{ question }} {{ units | join('|') }}")
     question = Questioner("segment", "vanilla").ask(ROW)
     mine = Prompts({"felm/segment_vanilla": path})
-    assert mine.render(question.prompt, question.subject) == "How many moons has Mars? Mars has two moons.|They are big."
+    assert (
+        mine.render(question.prompt, question.subject) == "How many moons has Mars? Mars has two moons.|They are big."
+    )
     assert mine.hash(question.prompt) != Prompts().hash(question.prompt)
     assert mine.hash("felm/segment_cot") == Prompts().hash("felm/segment_cot")
 
 
 @pytest.mark.parametrize(
     ("template", "message"),
-    [("{{ nothing }}", "'nothing' is undefined"), ("{{ ''.__class__.__mro__ }}", "unsafe"), ("{% if %}", "Expected an expression")],
+    [
+        ("{{ nothing }}", "'nothing' is undefined"),
+        ("{{ ''.__class__.__mro__ }}", "unsafe"),
+        ("{% if %}", "Expected an expression"),
+    ],
 )
 def test_bad_prompts_are_errors_and_cannot_reach_out(template: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.jinja"

@@ -1,0 +1,88 @@
+"""Certificates: how well a judge finds errors on FELM, to be read beside whatever it judges later."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from judges.felm.baselines import BASELINES
+from judges.felm.metrics import LEVELS, SCORES, Counts, JudgedResponse, count_response
+from judges.felm.report import to_report
+from judges.judge import Judge
+from lm_factuality import __version__
+from lm_factuality.data.fetch import cache_folder
+from lm_factuality.errors import DataError
+from lm_factuality.files import write_json
+from lm_factuality.statistics import pooled_interval
+
+_LEVEL = 0.95
+
+
+def to_certificate(
+    responses: Sequence[JudgedResponse], *, identity: str, judge: Mapping[str, Any], setting: str, protocol: str,
+    prompt_hashes: Mapping[str, str], data: Mapping[str, Any], usage: Mapping[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """What a judge scored in one ``setting`` (``segment_cot``, ...), with 95% bootstrap intervals over responses, beside judges
+    that do not read, on all responses and on those alone that the judge has a verdict on."""
+    return {
+        "identity": identity, "judge": dict(judge), "setting": setting, "suite_version": __version__,
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "prompt_hashes": dict(prompt_hashes), "data": dict(data), "usage": dict(usage),
+        "scores": to_report(responses, protocol),
+        "intervals": {level: {score: _interval(responses, level, score) for score in SCORES} for level in LEVELS},
+        "baselines": _baselines(responses, protocol),
+        "baselines_where_scored": _baselines([each for each in responses if each.flagged is not None], protocol),
+    }  # fmt: skip
+
+
+def _baselines(responses: Sequence[JudgedResponse], protocol: str) -> dict[str, Any]:
+    return {name: to_report(judge_by(responses), protocol)["ALL"] for name, judge_by in BASELINES.items()}
+
+
+def _interval(responses: Sequence[JudgedResponse], level: str, score: str) -> list[float] | None:
+    """Low and high end, or nothing where the score is not defined."""
+    counts = [count_response(each, level) for each in responses if each.flagged is not None]
+    rows = [(each.tp, each.fp, each.fn, each.tn) for each in counts]
+    low, high = pooled_interval(rows, lambda totals: float(getattr(Counts(*map(int, totals)), score)), _LEVEL)
+    return None if low != low else [low, high]
+
+
+def certified_identity(judge: Judge) -> str:
+    """What a certificate is about: the model, and how it is made to answer."""
+    config = judge.config
+    return json.dumps([judge.identity, config.system, asdict(config.decoding), config.samples], sort_keys=True)
+
+
+def certificate_path(identity: str) -> Path:
+    """Where the newest certificate of a judge lies."""
+    return cache_folder() / "certificates" / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.json"
+
+
+def save_certificate(certificate: Mapping[str, Any], out: Path | None) -> list[Path]:
+    """Writes it where later runs find it, and to ``out``."""
+    paths = [certificate_path(str(certificate["identity"])), *([out] if out else [])]
+    for path in paths:
+        write_json(path, certificate)
+    return paths
+
+
+def find_certificate(judge: Judge) -> dict[str, Any] | None:
+    """The newest certificate of ``judge``, in short: setting, date, data, and the scores on all domains.
+
+    Raises:
+        DataError: there is a file, but it is damaged.
+    """
+    path = certificate_path(certified_identity(judge))
+    if not path.is_file():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        kept = {key: found[key] for key in ("setting", "date", "suite_version", "data", "prompt_hashes", "intervals")}
+        return {**kept, "scores": found["scores"]["ALL"], "unscored": found["scores"]["unscored"]["responses"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: not a certificate: {error}; delete it and run lm-factuality certify again") from error

@@ -1,0 +1,102 @@
+"""``lm-factuality certify``: how well a judge finds errors, before it judges anything that counts."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lm_factuality.console import print_table
+
+EXAMPLES = """\
+  lm-factuality certify --judge configs/judges/openai-server.yaml --dry-run
+  lm-factuality certify --judge my_judge.yaml --out certificate.json
+  lm-factuality certify --judge my_judge.yaml --setting claim_doc --claims claims.jsonl --out certificate.json
+  lm-factuality certify --judge lexical --data-dir my_folder --out certificate.json
+
+Later runs that use the same judge (backend, model, decoding) attach the newest certificate to their results."""
+
+_SETTINGS = tuple(f"{unit}_{mode}" for unit in ("segment", "claim") for mode in ("vanilla", "cot", "link", "doc"))
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--judge", required=True, metavar="CONFIG", help="a judge's YAML, or 'lexical'")
+    parser.add_argument(
+        "--setting", choices=_SETTINGS, help="how FELM is asked (default segment_cot; segment_doc for a lexical judge)"
+    )
+    parser.add_argument("--claims", type=Path, metavar="FILE", help="claims of 'claims extract' (default: by rules)")
+    parser.add_argument("--data-dir", metavar="DIR", help="local folder with all.jsonl, instead of a download")
+    parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the shared store)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the certificate here too")
+    parser.add_argument("--dry-run", action="store_true", help="print calls, tokens and cost; send nothing")
+
+
+def certify(parsed: argparse.Namespace) -> int:
+    """Judges FELM, writes the certificate, prints it beside judges that do not read."""
+    from judges.certificates import certified_identity, save_certificate, to_certificate
+    from judges.config import load_judge_config
+    from judges.felm.claims import read_claims, split_claims
+    from judges.felm.judging import judge_rows, plan_rows
+    from judges.felm.questions import Questioner
+    from judges.felm.rows import read_rows
+    from judges.judge import Judge
+    from lm_factuality.data.fetch import locate
+    from lm_factuality.data.registry import find_source
+
+    config = load_judge_config(parsed.judge)
+    setting = parsed.setting or ("segment_doc" if config.backend == "lexical" else "segment_cot")
+    unit, mode = setting.split("_")
+    located = locate(find_source("felm"), parsed.data_dir)
+    rows = read_rows(located.path)
+    claims = {}
+    if unit == "claim":
+        claims = read_claims(parsed.claims, rows) if parsed.claims else {row.index: split_claims(row) for row in rows}
+    questioner = Questioner(unit, mode)
+    with Judge.open(config, store=parsed.store) as judge:
+        if parsed.dry_run:
+            for prompt, plan in plan_rows(judge, rows, questioner, claims):
+                sys.stdout.write(f"{prompt}: {plan}\n")
+            return 0
+        responses = judge_rows(judge, rows, questioner, claims)
+        prompts = {f"felm/{unit}_{mode}", f"felm/segment_{'cot' if mode == 'cot' else 'vanilla'}"}
+        certificate = to_certificate(
+            responses, identity=certified_identity(judge), judge=config.describe(), setting=setting, protocol="paper",
+            prompt_hashes=judge.prompts.hashes(prompts), usage=asdict(judge.usage),
+            data={"file": located.path.name, "git_blob": located.blob, "is_published": located.is_upstream},
+        )  # fmt: skip
+    _print(certificate, parsed.judge)
+    for path in save_certificate(certificate, parsed.out):
+        sys.stdout.write(f"Written to {path}\n")
+    return 0
+
+
+def _print(certificate: dict[str, Any], judge: str) -> None:
+    scores, intervals = certificate["scores"], certificate["intervals"]
+    unscored = scores["unscored"]
+    rows = []
+    for level in ("segment", "response"):
+        low_high = intervals[level]["f1"]
+        interval = f"{100 * low_high[0]:.1f} - {100 * low_high[1]:.1f}" if low_high else "-"
+        rows.append((f"{judge}, {level}", *_scores(scores["ALL"][level]), interval))
+        rows += [
+            (f"  {name}, {level}", *_scores(scores[name][level]), "")
+            for name in scores if name not in ("ALL", "unscored")
+        ]  # fmt: skip
+        kinds = {"": "baselines"} | (
+            {" where it has a verdict": "baselines_where_scored"} if unscored["responses"] else {}
+        )
+        rows += [
+            (f"{name}{where}, {level}", *_scores(found[level]), "")
+            for where, key in kinds.items() for name, found in certificate[key].items()
+        ]  # fmt: skip
+    notes = [f"unscored: {unscored['responses']} of the responses, {unscored['segments']} segments"]
+    notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
+    columns = ("judge, level", "#F1", "#precision", "#recall", "#balanced accuracy", "#95% interval of F1")
+    print_table(f"FELM, {certificate['setting']}: finding errors", columns, rows, notes)
+
+
+def _scores(scores: dict[str, float | None]) -> tuple[str, ...]:
+    found = (scores[key] for key in ("f1", "precision", "recall", "balanced_accuracy"))
+    return tuple("-" if value is None else f"{100 * value:.1f}" for value in found)

@@ -1,0 +1,64 @@
+"""``lm-factuality claims extract``: the claims in FELM's segments, once for all judges."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from lm_factuality.console import print_table
+from lm_factuality.files import write_lines
+
+EXAMPLES = """\
+  lm-factuality claims extract --judge configs/judges/openai-server.yaml --out claims.jsonl
+  lm-factuality claims extract --judge my_judge.yaml --out claims.jsonl --dry-run
+  lm-factuality claims extract --judge rules --out claims.jsonl      (no judge: each clause is a claim)
+
+Then: lm-factuality run ... --tasks felm_claim_cot --metadata claims=claims.jsonl"""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("extract",), help="take the claims out of every segment")
+    parser.add_argument("--judge", required=True, metavar="CONFIG", help="a judge's YAML, or 'rules'")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="JSONL to write, one row of FELM a line"
+    )
+    parser.add_argument("--data-dir", metavar="DIR", help="local folder with all.jsonl, instead of a download")
+    parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the shared store)")
+    parser.add_argument(
+        "--max-tokens", type=int, default=1500, help="for one row's claims (default %(default)s, appendix D)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print calls, tokens and cost; send nothing")
+
+
+def claims(parsed: argparse.Namespace) -> int:
+    """Extracts and writes claims; exit code 0 also where some rows have a problem, which the file names."""
+    from judges.felm.claims import provenance, split_claims, to_line
+    from judges.felm.rows import WITHOUT_REFERENCES, read_rows
+    from lm_factuality.data.fetch import locate
+    from lm_factuality.data.registry import find_source
+
+    rows = read_rows(locate(find_source("felm"), parsed.data_dir).path)
+    rows = [row for row in rows if row.domain not in WITHOUT_REFERENCES]
+    if parsed.judge == "rules":
+        found = [split_claims(row) for row in rows]
+    else:
+        from judges.config import load_judge_config
+        from judges.felm.extraction import extract_claims, plan_claims
+        from judges.judge import Judge
+
+        with Judge.open(load_judge_config(parsed.judge), store=parsed.store) as judge:
+            if parsed.dry_run:
+                sys.stdout.write(f"{plan_claims(judge, rows, parsed.max_tokens)}\n")
+                return 0
+            found = extract_claims(judge, rows, parsed.max_tokens)
+    write_lines(parsed.out, (to_line(each) for each in found))
+    problems = [each for each in found if each.problem]
+    print_table(
+        f"Claims of {len(found)} rows", ("from", "#rows"),
+        [(source, str(count)) for source, count in provenance(found).items()],
+        [f"{sum(len(each.numbered()) for each in found):,} claims, written to {parsed.out}",
+         f"rows without claims, unscored when claims are judged: {len(problems)}",
+         *(f"  row {each.index}: {each.problem}" for each in problems[:10])],
+    )  # fmt: skip
+    return 0

@@ -1,0 +1,219 @@
+"""The lm_eval tasks of FELM: the evaluated model is the judge."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from judges.felm.authors import AuthorsPrompts
+from judges.felm.claims import RowClaims, provenance, read_claims, split_claims
+from judges.felm.judged import judge_response
+from judges.felm.metrics import LEVELS, SCORES, Counts, JudgedResponse, bounds, count_response
+from judges.felm.questions import Questioner
+from judges.felm.rows import DOMAINS, FelmRow, read_rows
+from judges.felm.verdicts import PROTOCOLS
+from judges.templates import Prompts
+from lm_factuality.data.fetch import blob_id, locate
+from lm_factuality.data.registry import find_source
+from lm_factuality.errors import ConfigError
+from lm_factuality.factor.corpus import YAML_FOLDER
+from lm_factuality.harness.stderr import Aggregation
+from lm_factuality.harness.suite_task import SuiteTask
+from lm_factuality.references import ReferenceCache, collect_links
+from lm_factuality.statistics import pooled_stderr
+
+logger = logging.getLogger(__name__)
+
+
+class FelmTask(SuiteTask):
+    """Asks the evaluated model which segments (or claims) of an answer hold errors.
+
+    Built by lm_eval from a YAML that includes ``tasks/felm/_felm.yaml``. Metrics: ``LEVEL_SCORE`` for the levels ``segment`` and
+    ``response`` and the scores ``precision``, ``recall``, ``f1`` (of finding errors) and ``balanced_accuracy``, over all
+    responses, and ``LEVEL_SCORE_DOMAIN`` for each domain, each with a bootstrap standard error over responses; ``unscored``
+    and ``unscored_DOMAIN`` (responses without a verdict, which are in no score); ``LEVEL_f1_worst`` and ``LEVEL_f1_best``;
+    ``without_references`` (rows of ``link`` and ``doc`` tasks that had none to show). Samples hold the counts
+    of their response, which are zeros under the names of other domains and where it is unscored.
+
+    ``metadata``: ``unit`` (segment, claim), ``mode`` (vanilla, cot, link, doc), ``protocol`` (paper, code), ``claims`` (``rules``
+    or a file of ``lm-factuality claims extract``), ``prompts`` (a checkout of the authors' repository), ``references``
+    (``published`` or a folder of ``lm-factuality data fetch-references``), ``data_dir``. ``dataset_path`` names a file of one's
+    own in FELM's columns.
+
+    Raises:
+        ConfigError, DataError: on construction, if the YAML or its data cannot be used.
+    """
+
+    def __init__(
+        self, data_dir: str | None = None, cache_dir: str | None = None, download_mode: Any = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        config = dict(config or {})
+        given: dict[str, Any] = config.get("metadata") or {}
+        self._data_dir = given.get("data_dir") or data_dir
+        self._protocol = str(given.get("protocol", "paper"))
+        if self._protocol not in PROTOCOLS:
+            raise ConfigError(f"{config.get('task')}: protocol {self._protocol!r}, expected {' or '.join(PROTOCOLS)}")
+        self._questioner = Questioner(
+            str(given.get("unit", "segment")), str(given.get("mode", "vanilla")), self._protocol
+        )
+        self._claims, self._checkout = str(given.get("claims", "rules")), given.get("prompts")
+        self._references = str(given.get("references", "published"))
+        self._own_data = _own_data(config)
+        own: dict[str, Any] = {
+            "output_type": "generate_until", "doc_to_text": "text", "doc_to_target": "index",
+            **{key: config[key] for key in ("generation_kwargs", "repeats", "filter_list") if key in config},
+        }  # fmt: skip
+        super().__init__(config, own, {"protocol": self._protocol})
+
+    def read_documents(self) -> list[dict[str, Any]]:
+        path, data = self._find_data()
+        rows = read_rows(path)
+        claims = self._read_claims(rows)
+        render = self._renderer()
+        texts = self._reference_texts()
+        self.config.metadata["data"] = data
+        if claims:
+            self.config.metadata["claims_from"] = provenance(list(claims.values()))
+        return [self._document(row, claims.get(row.index), render, texts(row)) for row in rows]
+
+    def _find_data(self) -> tuple[Path, dict[str, Any]]:
+        """The published file, or the one that the YAML names, relative to itself."""
+        if self._own_data is None:
+            located = locate(find_source("felm"), self._data_dir)
+            path, is_published = located.path, located.is_upstream
+        else:
+            path, is_published = self._own_data, False
+        return path, {"file": path.name, "git_blob": blob_id(path), "is_published": is_published}
+
+    def _document(
+        self,
+        row: FelmRow,
+        claims: RowClaims | None,
+        render: Callable[[FelmRow, Any], str],
+        texts: tuple[str, ...] | None,
+    ) -> dict[str, Any]:
+        """A row as the samples show it, with the prompt that the model sees: the bare question where nothing can be judged, since
+        lm_eval wants a request for every row."""
+        by_claims = self._questioner.unit_of(row) == "claim"
+        problem = None
+        if by_claims and (claims is None or claims.problem or not claims.numbered()):
+            problem = f"no claims: {claims.problem or 'none in any segment' if claims else 'not in the claims file'}"
+        question = None if problem else self._questioner.ask(row, claims, texts)
+        return {
+            "index": row.index, "domain": row.domain, "prompt": row.prompt, "segments": list(row.segments),
+            "labels": list(row.labels), "text": render(row, question) if question else row.prompt, "problem": problem or "",
+            "mode": question.mode if question else "",
+            "claims": claims.numbered() if by_claims and claims else [],
+            "owners": claims.owners() if by_claims and claims else [],
+        }  # fmt: skip
+
+    def _read_claims(self, rows: Sequence[FelmRow]) -> dict[str, RowClaims]:
+        if self._questioner.unit != "claim":
+            return {}
+        judged = [row for row in rows if self._questioner.unit_of(row) == "claim"]
+        if self._claims == "rules":
+            return {row.index: split_claims(row) for row in judged}
+        found = read_claims(Path(self._claims), rows)
+        return {row.index: found[row.index] for row in judged if row.index in found}
+
+    def _renderer(self) -> Callable[[FelmRow, Any], str]:
+        if self._checkout:
+            authors = AuthorsPrompts(Path(str(self._checkout)))
+            self.config.metadata["prompts"] = "authors"
+            return authors.render
+        prompts = Prompts()
+        used = f"felm/{self._questioner.unit}_{self._questioner.mode}"
+        self.config.metadata["prompt_hashes"] = prompts.hashes({used, used.replace("claim_", "segment_")})
+        return lambda row, question: prompts.render(question.prompt, question.subject)
+
+    def _reference_texts(self) -> Callable[[FelmRow], tuple[str, ...] | None]:
+        """The contents of a row's references: those in the published file (nothing), or those that were fetched."""
+        if self._references == "published":
+            return lambda row: None
+        cache = ReferenceCache(Path(self._references))
+        return lambda row: tuple(
+            found.text
+            for url in collect_links([{"ref": row.references}]).urls
+            if (found := cache.get(url)) and found.text
+        )
+
+    def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+        """The counts of one response, under the name of every score that they are part of."""
+        if "bypass" in self._metric_fn_list:  # lm_eval's --predict_only
+            return {}
+        response = judge_document(doc, results, self._protocol)
+        members = {"": True, **{f"_{domain}": domain == response.domain for domain in DOMAINS}}
+        found: dict[str, Any] = {
+            f"unscored{suffix}": response.reason if is_member else None for suffix, is_member in members.items()
+        }
+        if self._questioner.mode in ("link", "doc"):
+            found["without_references"] = float(doc["mode"] not in ("link", "doc"))
+        for level in LEVELS:
+            counts = count_response(response, level)
+            for suffix, is_member in members.items():
+                own = _as_list(counts if is_member else Counts())
+                found |= {f"{level}_{score}{suffix}": own for score in SCORES}
+            worst, best = bounds([response], level)
+            found |= {f"{level}_f1_worst": _as_list(worst), f"{level}_f1_best": _as_list(best)}
+        return found
+
+    def aggregation(self) -> dict[str, Aggregation]:
+        """How each metric becomes one number."""
+        named: dict[str, Aggregation] = {}
+        for suffix in ("", *(f"_{domain}" for domain in DOMAINS)):
+            for level in LEVELS:
+                named |= {f"{level}_{score}{suffix}": _pooled(score) for score in SCORES}
+            named[f"unscored{suffix}"] = Aggregation(
+                lambda reasons: float(sum(reason is not None for reason in reasons))
+            )
+        for level in LEVELS:
+            named |= {f"{level}_f1_{bound}": _pooled("f1", has_stderr=False) for bound in ("worst", "best")}
+        return named | {"without_references": Aggregation(lambda rows: float(sum(rows)))}
+
+    def higher_is_better(self) -> dict[str, bool]:
+        return {name: not name.startswith(("unscored", "without")) for name in self.aggregation()}
+
+
+def _own_data(config: Mapping[str, Any]) -> Path | None:
+    """The file that ``dataset_path`` names, relative to its YAML.
+
+    Raises:
+        ConfigError: there is no such file.
+    """
+    if not config.get("dataset_path"):
+        return None
+    metadata: Mapping[str, Any] = config.get("metadata") or {}
+    folder = Path(metadata["config_source"]).parent if metadata.get("config_source") else None
+    path = (folder or Path(metadata.get(YAML_FOLDER) or ".")) / str(config["dataset_path"])
+    if not path.is_file():
+        raise ConfigError(f"{config.get('task')}: dataset_path: {path}: no such file; expected JSONL in FELM's columns")
+    return path
+
+
+def judge_document(doc: Mapping[str, Any], results: Sequence[Any], protocol: str) -> JudgedResponse:
+    """The verdict on a sample's document; ``results`` is lm_eval's: one text, or one list of texts to vote on."""
+    outputs = [text for result in results for text in ([result] if isinstance(result, str) else result)]
+    return judge_response(
+        doc["index"], doc["domain"], doc["labels"], outputs, owners=doc["owners"] or None, protocol=protocol,
+        problem=doc["problem"] or None,
+    )  # fmt: skip
+
+
+def _as_list(counts: Counts) -> list[int]:
+    return [counts.tp, counts.fp, counts.fn, counts.tn]
+
+
+def _pooled(score: str, has_stderr: bool = True) -> Aggregation:
+    def value(totals: Sequence[float]) -> float:
+        return float(getattr(Counts(*totals), score))  # type: ignore[arg-type]
+
+    def pooled(rows: Sequence[Sequence[int]]) -> float:
+        return value([sum(column) for column in zip(*rows, strict=True)])
+
+    def stderr(rows: Sequence[Sequence[int]]) -> float:
+        return pooled_stderr([row for row in rows if any(row)], value)  # the others are unscored, or of another domain
+
+    return Aggregation(pooled, stderr if has_stderr else None)

@@ -1,0 +1,144 @@
+"""The FELM tasks in lm_eval: the evaluated model is the judge."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from judges.felm.claims import split_claims, to_line
+from judges.felm.outputs import judge_outputs, read_outputs
+from judges.felm.report import to_report
+from judges.felm.rows import read_rows
+from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.harness.run import run
+from tests.conftest import TASKS
+
+SAMPLE = TASKS / "sample" / "sample_felm.jsonl"
+SETTINGS = [f"felm_{unit}_{mode}" for unit in ("segment", "claim") for mode in ("vanilla", "cot", "link", "doc")]
+
+
+@pytest.fixture(scope="session")
+def data_dir(tmp_path_factory) -> Path:
+    """A folder that stands in for the published file: ten rows of the sample in four domains."""
+    folder = tmp_path_factory.mktemp("felm")
+    rows = [json.loads(line) for line in SAMPLE.read_text().splitlines()[:10]]
+    for number, row in enumerate(rows):
+        row["domain"] = ("wk", "science", "math", "reasoning", "writing_rec")[number % 5]
+        if number == 0:
+            row |= {"ref": [], "ref_contents": ""}
+    (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def judge(evaluate, tasks, data_dir, answer="Answer: 1", **metadata):
+    return evaluate(
+        "constant-answer", tasks, model_args={"answer": answer}, metadata={"data_dir": str(data_dir), **metadata}
+    )
+
+
+def test_every_setting_runs_and_scores_what_the_output_says(evaluate, data_dir):
+    found = judge(evaluate, [*SETTINGS, "felm_segment_cot_consistency"], data_dir)
+    rows = read_rows(data_dir / "all.jsonl")
+    assert set(found["results"]) == {*SETTINGS, "felm_segment_cot_consistency"}
+    wrong = sum(not row.labels[0] for row in rows)
+    for task, results in found["results"].items():
+        chain = "votes" if "consistency" in task else "none"
+        assert results[f"unscored,{chain}"] == 0
+        assert results[f"response_recall,{chain}"] == 1
+        if "segment" in task:
+            assert results[f"segment_precision,{chain}"] == wrong / len(rows)
+        assert len(found["samples"][task]) == 10
+    assert found["results"]["felm_segment_doc"]["without_references,none"] == 5
+    assert found["configs"]["felm_segment_doc"]["metadata"]["data"]["is_published"] is False
+
+
+def test_scores_are_those_of_lm_factuality_score(evaluate, data_dir, tmp_path):
+    found = judge(evaluate, ["felm_claim_vanilla"], data_dir, answer="Answer: 2, 3")
+    path = tmp_path / "samples.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in found["samples"]["felm_claim_vanilla"]))
+    rows = read_rows(data_dir / "all.jsonl")
+    report = to_report(judge_outputs(rows, read_outputs(path, rows), "paper"), "paper")
+    results = found["results"]["felm_claim_vanilla"]
+    for level in ("segment", "response"):
+        for score in ("precision", "recall", "f1", "balanced_accuracy"):
+            assert results[f"{level}_{score},none"] == pytest.approx(report["ALL"][level][score])
+        assert results[f"{level}_f1_worst,none"] == pytest.approx(report["unscored"]["worst"][level]["f1"])
+    assert results["unscored,none"] == report["unscored"]["responses"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "protocol", "unscored"),
+    [("Who knows?", "paper", 10), ("Who knows?", "code", 0), ("Answer: 0", "paper", 10), ("Answer: 0", "code", 0)],
+)
+def test_unreadable_outputs_are_unscored_by_paper_alone(answer, protocol, unscored, evaluate, data_dir):
+    results = judge(evaluate, ["felm_segment_vanilla"], data_dir, answer, protocol=protocol)["results"]
+    found = results["felm_segment_vanilla"]
+    assert found["unscored,none"] == unscored
+    assert (
+        sum(found[f"unscored_{domain},none"] for domain in ("wk", "science", "math", "reasoning", "writing_rec"))
+        == unscored
+    )
+    if unscored:
+        assert found["segment_f1,none"] != found["segment_f1,none"]
+        assert (found["segment_f1_worst,none"], found["segment_f1_best,none"]) == (0, 1)
+
+
+def test_claims_of_a_judge_take_the_place_of_rules_and_their_problems_are_unscored(evaluate, data_dir, tmp_path):
+    rows = [row for row in read_rows(data_dir / "all.jsonl") if row.domain not in ("math", "reasoning")]
+    path = tmp_path / "claims.jsonl"
+    broken = {"index": rows[0].index, "source": "judge", "claims": [], "problem": "refused"}
+    path.write_text("".join(to_line(split_claims(row)) + "\n" for row in rows[2:]) + json.dumps(broken) + "\n")
+    found = judge(evaluate, ["felm_claim_cot"], data_dir, claims=str(path))
+    assert found["results"]["felm_claim_cot"]["unscored,none"] == 2
+    reasons = {each["doc"]["index"]: each["unscored"] for each in found["samples"]["felm_claim_cot"]}
+    assert reasons[rows[0].index] == "no claims: refused"
+    assert reasons[rows[1].index] == "no claims: not in the claims file"
+
+
+def test_fetched_references_take_the_place_of_the_published(evaluate, data_dir, tmp_path):
+    from lm_factuality.references import Reference, ReferenceCache, collect_links
+
+    row = read_rows(data_dir / "all.jsonl")[1]
+    (url,) = collect_links([{"ref": row.references}]).urls
+    ReferenceCache(tmp_path).put(Reference(url=url, text="A page about the weather.", status=200))
+    found = judge(evaluate, ["felm_segment_doc"], data_dir, references=str(tmp_path))
+    prompts = {each["doc"]["index"]: each["doc"]["text"] for each in found["samples"]["felm_segment_doc"]}
+    assert "Reference document:\nA page about the weather." in prompts[row.index]
+    assert found["results"]["felm_segment_doc"]["without_references,none"] == 9
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({"protocol": "both"}, "protocol 'both', expected paper or code"),
+        ({"prompts": "/nowhere"}, "expected a checkout"),
+        ({"claims": "/nowhere.jsonl"}, "claims extract"),
+        ({"data_dir": "/nowhere"}, "no such file"),
+    ],
+)
+def test_wrong_settings_are_errors_before_anything_runs(metadata, message, evaluate, data_dir):
+    with pytest.raises((ConfigError, DataError), match=message):
+        judge(evaluate, ["felm_claim_vanilla"], metadata.pop("data_dir", data_dir), **metadata)
+
+
+def test_a_real_model_judges_the_sample_from_the_command_line(checkpoint, tmp_path, capsys):
+    run(
+        ["--model", "hf", "--model_args", f"pretrained={checkpoint},dtype=float32", "--tasks", "sample_felm", "--limit", "6",
+         "--gen_kwargs", "max_gen_toks=8", "--device", "cpu", "--batch_size", "4", "--output_path", str(tmp_path), "--log_samples"]
+    )  # fmt: skip
+    (path,) = tmp_path.rglob("samples_sample_felm_*.jsonl")
+    samples = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len(samples) == 6
+    assert all(each["unscored"] or sum(each["response_f1"]) == 1 for each in samples)
+
+
+def test_all_published_rows_through_lm_eval(evaluate, shared):
+    found = judge(evaluate, ["felm_segment_vanilla"], shared / "data" / "felm", answer="Answer: 1-38")
+    assert found["results"]["felm_segment_vanilla"]["unscored,none"] > 800
+    found = judge(evaluate, ["felm_segment_vanilla"], shared / "data" / "felm", answer="Answer: ALL_CORRECT")
+    results = found["results"]["felm_segment_vanilla"]
+    assert (results["unscored,none"], results["segment_recall,none"]) == (0, 0)
+    counts = [each["segment_f1"] for each in found["samples"]["felm_segment_vanilla"]]
+    assert [sum(column) for column in zip(*counts, strict=True)] == [0, 0, 787, 3639]
