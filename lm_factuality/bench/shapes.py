@@ -111,10 +111,9 @@ class Operations:
         return self.request_by_request / self.each_position_once
 
 
-def count_operations(shape: str, requests: TokenRequests) -> Operations:
+def count_operations(model: Any, requests: TokenRequests) -> Operations:
     """Matrix products of the layers, attention over all keys before, and the projection onto the vocabulary: of every position
     of every request without padding, and of every distinct position, projected only where a target follows."""
-    model = build(shape)
     config = model.config
     outer = model.get_input_embeddings().weight.numel()
     inner = sum(weight.numel() for name, weight in model.named_parameters() if weight.dim() == 2) - outer

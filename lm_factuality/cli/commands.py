@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.cli import compare
+from lm_factuality.cli import certify, claims, compare, score
 from lm_factuality.cli import index as indexes
+from lm_factuality.cli import verify as verifying
 from lm_factuality.console import print_table
 from lm_factuality.data.fetch import blob_id, cached_path, fetch, locate
 from lm_factuality.data.registry import SOURCES, Source, find_source
@@ -200,6 +201,13 @@ COMMANDS = (
             "  lm-factuality validate factor --data-dir my_folder", _validate_options, _validate),
     Command("compare", "put results beside each other and beside published figures",
             compare.EXAMPLES, compare.options, compare.compare),
+    Command("score", "score saved outputs of a judge, without any model", score.EXAMPLES, score.options, score.score),
+    Command("verify", "say whether passages support claims, as a judge sees it", verifying.EXAMPLES, verifying.options,
+            verifying.verify),
+    Command("claims", "take the claims out of FELM's segments, once for all judges", claims.EXAMPLES, claims.options,
+            claims.claims),
+    Command("certify", "measure on FELM how well a judge finds errors, and keep the certificate", certify.EXAMPLES,
+            certify.options, certify.certify),
     Command("index", "make an index of passages for retrieval, look at it, or ask it", indexes.EXAMPLES,
             indexes.options, indexes.index),
 )  # fmt: skip

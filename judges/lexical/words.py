@@ -1,0 +1,172 @@
+"""A text as the lexical judge reads it: stemmed words that know their sentence, with numbers and dates in one spelling.
+
+So that a claim and a passage that say the same in other signs meet: accents and citation marks go, ``1,200`` is ``1200``,
+``twelve`` is ``12``, ``1st`` is ``first``; ``(3 May 1901 - 7 June 1980)`` behind a name reads as born and died, as a
+biography would put it; ``passed away`` is ``died``.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import groupby
+
+import Stemmer
+
+# Words that say too little to need support; negations are judged by themselves (see ``NEGATIONS``).
+STOPWORDS = frozenset(
+    """
+    a about above after again against all also am an and another any are as at be because been before being below between
+    both but by can could did do does doing down during each either even every few for from further had has have having he
+    her here hers herself him himself his how however i if in into is it its itself just may me might more moreover most much
+    must my nor of off on once one only onto or other others our ours out over own per same shall she should since so some
+    such than that the their theirs them themselves then there these they this those through thus to too toward towards
+    under until up upon us very was we were what when where whether which while who whom whose why will with within would
+    you your yours sure certainly yes ok okay hello hi please thank thanks indeed additionally furthermore s d ll re ve
+    """.split()  # noqa: SIM905
+)
+NEGATIONS = frozenset(
+    """
+    not no never none nobody nothing neither nor without cannot unable fail fails failed refuse refused denied unclear unlike
+    """.split()  # noqa: SIM905
+)
+ADDITIVES = frozenset(
+    "also additionally furthermore moreover besides another likewise too".split()  # noqa: SIM905
+)
+KINSHIP = frozenset(
+    """
+    son daughter father mother brother sister wife husband widow widower uncle aunt nephew niece cousin grandson
+    granddaughter grandfather grandmother stepson stepdaughter stepfather stepmother half-brother half-sister married
+    """.split()  # noqa: SIM905
+)
+_NUMBER_WORDS = dict(
+    zip("two three four five six seven eight nine ten eleven twelve".split(), range(2, 13), strict=True)  # noqa: SIM905
+)
+_NUMBER_WORDS |= {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50}
+_ORDINALS = {
+    str(number): word
+    for number, word in enumerate(
+        "first second third fourth fifth sixth seventh eighth ninth tenth".split(),  # noqa: SIM905
+        start=1,
+    )
+}
+
+MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+)  # fmt: skip
+_MONTH = "(?:" + "|".join(f"{month[:3]}(?:{month[3:]})?" for month in MONTHS) + r"|sept)\.?"
+_DAY = r"(?:[0-3]?\d)(?:st|nd|rd|th)?"
+_DATE = rf"(?:(?:c(?:irca|\.)? ?)?(?:{_DAY} {_MONTH},? )?\d{{4}}|{_MONTH} {_DAY},? \d{{4}})"
+_LIFE = re.compile(rf"\(([^()]{{0,60}}?)({_DATE})(?: \([^()]*\))?\s*[-\u2013\u2014]\s*({_DATE})\)", re.IGNORECASE)
+_CITATION = re.compile(r"\[\d+(?:\s*[,;\u2013-]\s*\d+)*\]")
+_PASSED = re.compile(r"\bpass(?:ed|es) away\b", re.IGNORECASE)
+_STATES = re.compile(r"\bU\.? ?S\.?(?: ?A\.?)?(?=\W|$)")
+_INITIALS = re.compile(r"\b(?:[A-Z]\.){2,}")
+_NUMBER = r"\d+(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\d+"
+_TOKEN = re.compile(rf"(?P<number>{_NUMBER})(?P<suffix>st|nd|rd|th|s)?(?![^\W\d_])|[^\W_]+(?:['\u2019][^\W_]+)*")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"'\u201d\u2019)]*\s+(?=[\"'\u201c\u2018(]?[A-Z0-9])|\n+")
+_ABBREVIATED = re.compile(r"(?:\b[A-Z]|\b(?:Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Rev|Gen|Col|Lt|Capt|vs|No|c))\.$")
+_CACHED = 4096  # passages that are read once, however many claims cite them
+
+_stem = lru_cache(1 << 16)(Stemmer.Stemmer("english").stemWord)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """``stem`` is what is compared; ``sentence`` the number of its sentence; ``is_name`` that it is capitalised and not
+    merely because a sentence begins with it."""
+
+    text: str
+    stem: str
+    sentence: int
+    is_content: bool
+    is_number: bool
+    is_name: bool
+
+
+@dataclass(frozen=True)
+class Text:
+    """The words of a text in their order."""
+
+    words: tuple[Word, ...]
+
+    @cached_property
+    def content(self) -> tuple[Word, ...]:
+        """The content words: neither stopwords nor negations."""
+        return tuple(word for word in self.words if word.is_content)
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        return frozenset(word.stem for word in self.content)
+
+    @cached_property
+    def sentences(self) -> tuple[tuple[Word, ...], ...]:
+        """The words of each sentence that has any."""
+        return tuple(tuple(words) for _, words in groupby(self.words, key=lambda word: word.sentence))
+
+    @cached_property
+    def sequence(self) -> tuple[str, ...]:
+        """The stems of the content words in their order."""
+        return tuple(word.stem for word in self.content)
+
+
+def fold(text: str) -> str:
+    """``text`` without accents (Unicode NFKD, combining marks dropped) and without citation marks such as ``[1, 2]``."""
+    decomposed = unicodedata.normalize("NFKD", _CITATION.sub(" ", text))
+    return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of ``text``: ends at a full stop before a capital, unless it belongs to an initial or a title."""
+    parts: list[str] = []
+    for part in _SENTENCE_END.split(text):
+        if parts and _ABBREVIATED.search(parts[-1]):
+            parts[-1] = f"{parts[-1]} {part}"
+        elif part.strip():
+            parts.append(part)
+    return parts
+
+
+@lru_cache(_CACHED)
+def read(text: str) -> Text:
+    """The words of ``text``."""
+    folded = _LIFE.sub(r"(\1 born \2, died \3)", fold(text))
+    folded = _STATES.sub("United States", _PASSED.sub("died", folded))
+    folded = _INITIALS.sub(lambda match: match[0].replace(".", ""), folded)
+    words: list[Word] = []
+    for number, sentence in enumerate(sentences(folded)):
+        words += _words(sentence, number)
+    return Text(tuple(words))
+
+
+def _words(sentence: str, number: int) -> list[Word]:
+    matches = list(_TOKEN.finditer(sentence))
+    words = []
+    for index, match in enumerate(matches):
+        text = match[0]
+        if match["number"]:
+            stem, is_number = _number(match["number"], match["suffix"]), True
+        else:
+            lower = re.sub(r"['\u2019](?:s|d|ll|re|ve|m)$", "", text.lower())
+            is_number = lower in _NUMBER_WORDS
+            stem = str(_NUMBER_WORDS[lower]) if is_number else lower
+            negated = lower in NEGATIONS or lower.endswith(("n't", "n\u2019t"))
+            is_month = lower == "may" and index > 0 and text[0].isupper()
+            if (lower in STOPWORDS and not is_month) or negated:
+                words.append(Word(text, "not" if negated else lower, number, False, False, False))
+                continue
+            stem = stem if is_number else _stem(lower)
+        capital = text[0].isupper()
+        follows = index + 1 < len(matches) and matches[index + 1][0][0].isupper()
+        words.append(Word(text, stem, number, True, is_number, capital and not is_number and (index > 0 or follows)))
+    return words
+
+
+def _number(digits: str, suffix: str | None) -> str:
+    plain = digits.replace(",", "")
+    if suffix in ("st", "nd", "rd", "th") and plain.lstrip("0") in _ORDINALS:
+        return _ORDINALS[plain.lstrip("0")]
+    return f"{plain}s" if suffix == "s" else plain

@@ -1,0 +1,115 @@
+"""``lm-factuality verify`` with the lexical judge, as a user types it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import pytest
+
+from lm_factuality.cli import verify as command
+from lm_factuality.errors import ConfigError, DataError, FactualityError
+
+PAIRS = [
+    {
+        "id": 7,
+        "claim": "The Old Bridge opened in 1870.",
+        "passages": ["The Old Bridge opened in 1870, built of stone."],
+    },
+    {
+        "claim": "The Old Bridge opened in 1923.",
+        "passages": [{"title": "Old Bridge", "text": "It opened in 1870."}],
+        "x": {"y": [1]},
+    },
+    {"claim": "Nobody knows.", "passages": []},
+    {"claim": "Ärger", "passages": [{"text": "Ärger"}]},
+]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs the command on lines; returns what it wrote."""
+
+    def run(lines, *arguments):
+        pairs, out = tmp_path / "pairs.jsonl", tmp_path / "out" / "verdicts.jsonl"
+        pairs.write_text(
+            "".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in lines), encoding="utf-8"
+        )
+        parser = argparse.ArgumentParser()
+        command.options(parser)
+        base = ["--pairs", str(pairs), "--out", str(out), "--store", str(tmp_path / "answers.sqlite")]
+        assert command.verify(parser.parse_args([*base, *arguments])) == 0
+        return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] if out.exists() else None
+
+    return run
+
+
+def test_verdict_score_and_reason_are_added(run, capsys):
+    found = run(PAIRS)
+    assert [each["verdict"] for each in found] == ["supported", "not_supported", "unscored", "supported"]
+    assert [{key: each[key] for key in each if key not in ("verdict", "score", "reason")} for each in found] == PAIRS
+    assert found[0]["score"] > found[1]["score"]
+    assert "number 1923 is nowhere in the passages" in found[1]["reason"]
+    assert (found[2]["score"], found[2]["reason"]) == (None, "no evidence")
+    output = capsys.readouterr().out
+    for text in ("4 pairs judged by lexical", "supported", "no evidence", "50.0% - 75.0%"):
+        assert text in output
+
+
+def test_a_second_run_says_the_same_and_leaves_nothing_behind(run, tmp_path):
+    assert run(PAIRS) == run(PAIRS)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["verdicts.jsonl"]
+
+
+def test_dry_run_writes_nothing(run, capsys):
+    assert run(PAIRS, "--dry-run") is None
+    output = capsys.readouterr().out
+    assert "nothing was sent" in output
+    assert "no model, so no tokens" in output
+    assert " 3 " in output  # the pair without passages is not asked
+
+
+def test_all_bad_lines_are_reported_before_anything_is_asked(run, tmp_path):
+    lines = [
+        PAIRS[0], "{", "[]", {"passages": []}, {"claim": 3, "passages": []}, {"claim": "x"}, "",
+        {"claim": "x", "passages": "p"}, {"claim": "x", "passages": ["p", 3]}, {"claim": "x", "passages": [{"title": "t"}]},
+        {"claim": "x", "passages": [], "verdict": "y"}, '{"claim": "\\ud800", "passages": ["p"]}',
+    ]  # fmt: skip
+    with pytest.raises(DataError) as caught:
+        run(lines)
+    reported = str(caught.value).splitlines()
+    assert [int(line.split(".jsonl:")[1].split(":")[0]) for line in reported[:-1]] == [2, 3, 4, 5, 6, 8, 9, 10, 11, 12]
+    for number, said in enumerate(
+        ("not JSON", "found list", "claim: missing", "claim: found int", "passages: missing", "passages: found str",
+         "passages[1]", "passages[0]", "has verdict already", "surrogate")
+    ):  # fmt: skip
+        assert said in reported[number]
+    assert reported[-1].startswith("Nothing was asked")
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "answers.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--judge", "lexicla"], "lexical"),
+        (["--pairs", "no_such.jsonl"], "no_such.jsonl: no such file"),
+        (["--max-cost", "2"], "max_cost"),
+    ],
+)
+def test_what_cannot_be_done_is_said(run, arguments, said):
+    with pytest.raises(FactualityError, match=said):
+        run(PAIRS, *arguments)
+
+
+def test_an_output_that_cannot_be_written_is_said_before_anything_is_asked(run, tmp_path):
+    with pytest.raises(ConfigError, match="is a folder"):
+        run(PAIRS, "--out", str(tmp_path))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot be written"):
+        run(PAIRS, "--out", str(tmp_path / "file" / "verdicts.jsonl"))
+
+
+def test_an_empty_file_is_no_input(run):
+    with pytest.raises(DataError, match="no lines"):
+        run([])

@@ -1,0 +1,73 @@
+"""The lexical judge as a backend."""
+
+from __future__ import annotations
+
+import pytest
+
+from judges.answers import Request
+from judges.backends.lexical import LexicalBackend
+from judges.felm.verdicts import read_verdict
+from judges.verify import parse_verification
+from lm_factuality.errors import ConfigError, DataError
+
+PASSAGES = ["Title: Old Bridge\nThe Old Bridge opened in 1870 and is built of stone.", ""]
+
+
+def ask(subject, **options):
+    ((number, answer),) = LexicalBackend(options).answer([Request("not read", subject=subject)])
+    assert number == 0
+    return answer
+
+
+def test_verify_says_what_the_prompt_asks_for():
+    answer = ask({"kind": "verify", "claim": "The Old Bridge opened in 1870.", "passages": PASSAGES})
+    assert answer.text.splitlines()[-1] == "Answer: SUPPORTED"
+    assert (answer.finish_reason, answer.prompt_tokens, answer.error) == ("stop", None, None)
+    verification = parse_verification(answer)
+    assert verification.verdict == "supported"
+    assert verification.reason == "4 of 4 content words covered"
+    assert verification.score > 0.9
+
+
+@pytest.mark.parametrize("kind", ["segments", "claims"])
+@pytest.mark.parametrize(
+    ("units", "flagged"),
+    [
+        (["Sure!", "The Old Bridge opened in 1870.", "It was moved to Oslo in 1923."], {3}),
+        (["The Old Bridge opened in 1923.", "It is.", "The Old Bridge was sold to Otto Berg."], {1, 3}),
+        (["The Old Bridge is built of stone."], set()),
+        ([], set()),
+    ],
+)
+def test_units_below_the_threshold_are_flagged(kind, units, flagged):
+    answer = ask({"kind": kind, "question": "When did it open?", "units": units, "passages": PASSAGES})
+    assert read_verdict(answer.text, len(units)).flagged == flagged
+
+
+@pytest.mark.parametrize("passages", [[], ["", " \n"]])
+@pytest.mark.parametrize("kind", ["verify", "segments", "claims"])
+def test_no_passages_is_no_evidence(kind, passages):
+    answer = ask({"kind": kind, "claim": "x", "question": "", "units": ["x"], "passages": passages})
+    assert answer.text is None
+    assert answer.error.startswith("no evidence")
+
+
+@pytest.mark.parametrize("subject", [{}, {"kind": "extract_claims", "units": []}])
+def test_other_kinds_name_those_it_knows(subject):
+    assert "only verify, segments, claims" in ask(subject).error
+
+
+def test_options():
+    subject = {"kind": "verify", "claim": "The Old Bridge opened in 1870.", "passages": PASSAGES}
+    assert ask(subject, threshold=1).text.endswith("NOT_SUPPORTED")
+    assert LexicalBackend({}).identity == LexicalBackend({}).identity != LexicalBackend({"threshold": 0.5}).identity
+    for options, said in (
+        ({"treshold": 0.5}, "did you mean threshold"),
+        ({"threshold": "high"}, "from 0 to 1"),
+        ({"threshold": True}, "from 0 to 1"),
+        ({"coefficients": 3}, "path of a file"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            LexicalBackend(options)
+    with pytest.raises(DataError, match="no_such.json: no such file"):
+        LexicalBackend({"coefficients": "no_such.json"})

@@ -1,0 +1,191 @@
+"""What the lexical judge sees in a claim and its passages."""
+
+from __future__ import annotations
+
+import pytest
+
+from judges.lexical.alignment import common_order, densest_window
+from judges.lexical.comparison import compare
+from judges.lexical.dates import Date, find_dates
+from judges.lexical.features import FEATURES, vector
+from judges.lexical.passages import Passage, parse_passage, split_passages
+from judges.lexical.words import read, sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("5 May 1990", [Date(1990, 5, 5)]),
+        ("May 5, 1990", [Date(1990, 5, 5)]),
+        ("on the 5th of May, 1990", [Date(1990, 5, 5)]),
+        ("1990-05-05", [Date(1990, 5, 5)]),
+        ("Sept. 3, 1990", [Date(1990, 9, 3)]),
+        ("May 1990", [Date(1990, 5, 0)]),
+        ("May 5", [Date(0, 5, 5)]),
+        ("3 June 1901 - 4 July 1980", [Date(1901, 6, 3), Date(1980, 7, 4)]),
+        ("born in 1990", []),
+        ("he may 5 times", [Date(0, 5, 5)]),  # a price of not knowing grammar
+        ("35 May 1990", [Date(1990, 5, 0)]),
+        ("marching 12 miles", []),
+        ("1990-13-05", []),
+        ("", []),
+    ],
+)
+def test_dates_in_every_order(text, expected):
+    assert find_dates(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage", "missing"),
+    [
+        ("Born on 5 May 1990.", "Born May 5, 1990.", []),
+        ("Born on 5 May 1990.", "Born May 6, 1990.", ["5 May 1990"]),
+        ("Born on 5 May 1990.", "Born in May 1990.", ["5 May 1990"]),
+        ("Born in May 1990.", "Born on the 5th of May 1990.", []),
+        ("Born on May 5.", "Born on 5 May 1990.", []),
+    ],
+)
+def test_a_date_needs_all_that_the_claim_says_of_it(claim, passage, missing):
+    assert [str(date) for date in compare(claim, [Passage(passage)]).missing_dates] == missing
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage", "missing"),
+    [
+        ("It has 1,200 rooms.", "With 1200 rooms", []),
+        ("It has twelve rooms.", "With 12 rooms", []),
+        ("She came 1st.", "She came first.", []),
+        ("In the 1990s", "In the 1980s", ["1990s"]),
+        ("It cost 3.5 million", "for 3.50 million", ["3.5"]),
+        ("It has 12 rooms in 1990.", "It has 13 rooms in 1990.", ["12"]),
+    ],
+)
+def test_numbers(claim, passage, missing):
+    assert [word.text for word in compare(claim, [Passage(passage)]).missing if word.is_number] == missing
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage", "missing"),
+    [
+        ("He met Ada Hill.", "There Ada Maria Hill lived.", []),
+        ("He met Ada Hill.", "Ada came by boat, and on the hill stood Otto.", ["Ada Hill"]),
+        ("He met Ramón Martínez in Zürich.", "Ramon Martinez of Zurich", []),
+        ("He came to Oslo and Lund.", "Lund", ["Oslo"]),
+        ("Painters came.", "nothing", []),  # a capital that only begins the sentence
+        ("He moved to the U.S. in May.", "the United States, in May", []),
+    ],
+)
+def test_names(claim, passage, missing):
+    found = compare(claim, [Passage(passage)]).missing_names
+    assert [" ".join(word.text for word in name) for name in found] == missing
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage", "differs"),
+    [
+        ("She never won the prize.", "She won the prize in Lund.", True),
+        ("She never won the prize.", "She did not win the prize.", False),
+        ("She won the prize.", "She didn't win, she won no prize.", True),
+        ("She won the prize.", "She won the prize, though not in Lund.", False),
+        ("She won the prize.", "He never smoked. She won the prize.", False),
+    ],
+)
+def test_negation(claim, passage, differs):
+    assert compare(claim, [Passage(passage)]).negation_differs is differs
+
+
+@pytest.mark.parametrize(
+    ("titles", "are"),
+    [
+        (("Ada Hill (painter)", "Ada Hill (pilot)"), True),
+        (("Ada Hill", "Otto Hill"), True),
+        (("Ada Hill", "Ada Hill"), False),
+        (("Ada Hill", "Oslo"), False),
+        (("", ""), False),
+    ],
+)
+def test_namesakes_are_titles_that_share_a_word(titles, are):
+    pair = compare("She was born in 1990.", [Passage("Born in 1990.", title) for title in titles])
+    assert bool(pair.namesakes) is are
+
+
+def test_a_life_in_brackets_reads_as_born_and_died():
+    words = read("Ada Hill (3 May 1901 \u2013 7 June 1980) was a pilot who passed away young.").sequence
+    assert words == ("ada", "hill", "born", "3", "may", "1901", "die", "7", "june", "1980", "pilot", "die", "young")
+
+
+def test_sentences_do_not_end_at_initials_or_titles():
+    text = "Dr. J. R. Low won. She left in 1990. In Lund"
+    assert sentences(text) == ["Dr. J. R. Low won.", "She left in 1990.", "In Lund"]
+
+
+def test_numbers_of_any_length_are_read():
+    assert [word.stem for word in read(f"{'1' * 5000}st 03rd 21st 7,000,000").content] == [
+        "1" * 5000,
+        "third",
+        "21",
+        "7000000",
+    ]
+
+
+def test_citation_marks_are_no_words():
+    assert read("She won [1][2, 3].").sequence == ("won",)
+
+
+def test_passages_of_a_joined_text():
+    assert split_passages("Title: A\nfirst\nline\nTitle: B\nsecond") == (
+        Passage("first\nline", "A"),
+        Passage("second", "B"),
+    )
+    assert parse_passage("no title\nhere") == Passage("no title\nhere")
+
+
+@pytest.mark.parametrize(
+    ("needles", "haystack", "together", "in_order"),
+    [
+        ("a b c d", "x a b c d x", 1.0, 1.0),
+        ("a b c d", "d c b a", 1.0, 0.25),
+        ("a b c d", "a b x x x x x x x c d", 0.5, 1.0),
+        ("a a b c", "a x", 0.5, 0.25),
+        ("a b c d", "", 0.0, 0.0),
+        ("", "a", 1.0, 1.0),
+    ],
+)
+def test_alignment(needles, haystack, together, in_order):
+    needles, haystack = needles.split(), haystack.split()
+    assert densest_window(needles, haystack, 1.0) == together
+    assert common_order(needles, haystack) == in_order
+
+
+def test_alignment_is_the_longest_common_subsequence():
+    from functools import cache
+    from itertools import product
+
+    for a, b in product(map(list, ("abcab", "bca", "aab")), map(list, ("bacba", "cabcab", "b"))):
+
+        @cache
+        def longest(i, j, a=a, b=b):
+            if i == len(a) or j == len(b):
+                return 0
+            return 1 + longest(i + 1, j + 1) if a[i] == b[j] else max(longest(i + 1, j), longest(i, j + 1))
+
+        assert common_order(a, b) == longest(0, 0) / len(a)
+
+
+@pytest.mark.parametrize(
+    "claim", ["", "[1].", "...", "And so it was.", "\u0130\u1e9e \u2460 x\u0301", "Ada Hill won 3 prizes in May 1990."]
+)
+@pytest.mark.parametrize(
+    "passages", [(), ("",), ("Title: \n",), ("Title: Ada Hill\nAda Hill won.", "Title: Otto Hill\nHe did.")]
+)
+def test_every_feature_is_a_share(claim, passages):
+    features = vector(compare(claim, [parse_passage(text) for text in passages]))
+    assert features.shape == (len(FEATURES),)
+    assert ((features >= 0) & (features <= 1)).all()
+
+
+def test_length_does_not_change_the_scale():
+    claim, passage = "Ada Hill painted ships in Lund.", "Ada Hill painted ships in Lund."
+    alone = vector(compare(claim, [Passage(passage)]))
+    amid = vector(compare(claim, [Passage(" ".join(f"Word{n} came by." for n in range(300)) + " " + passage)]))
+    assert alone.tolist() == amid.tolist()
