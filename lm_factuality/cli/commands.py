@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.cli import certify, claims, compare, score
+from lm_factuality.cli import certify, claims, compare, references, score
 from lm_factuality.cli import index as indexes
 from lm_factuality.cli import verify as verifying
 from lm_factuality.console import print_table
@@ -106,9 +106,12 @@ def _ls(parsed: argparse.Namespace) -> int:
 
 
 def _data_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("ls", "fetch", "verify"), help="list, download and check, or check only")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SOURCES)}; all if none is named")
-    parser.add_argument("--data-dir", help="verify the files of this folder instead of the downloads")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, line in (("ls", "list"), ("fetch", "download and check"), ("verify", "check only")):
+        action = actions.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]} the published benchmarks.")
+        action.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SOURCES)}; all if none is named")
+        action.add_argument("--data-dir", help="verify the files of this folder instead of the downloads")
+    references.add(actions)
 
 
 def _data(parsed: argparse.Namespace) -> int:
@@ -192,7 +195,8 @@ COMMANDS = (
     Command("ls", "list the suite's tasks and where their YAMLs lie", "  lm-factuality ls", _no_options, _ls),
     Command("data", "list, download or verify the published benchmarks",
             "  lm-factuality data ls\n  lm-factuality data fetch news_factor\n"
-            "  lm-factuality data verify --data-dir my_folder\n\n"
+            "  lm-factuality data verify --data-dir my_folder\n"
+            f"{references.EXAMPLES}\n\n"
             "environment:\n  LM_FACTUALITY_HOME     folder for downloads (default: lm-factuality in your cache folder)\n"
             "  LM_FACTUALITY_DATA     folder whose CSV files are used instead of downloads\n"
             "  LM_FACTUALITY_MIRROR   host to download from (default: GitHub)", _data_options, _data),

@@ -1,0 +1,186 @@
+"""``lm-factuality data fetch-references``: the pages behind a data set's links, as text on this machine."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from lm_factuality.console import print_table
+from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.references.settings import USER_AGENT, Limits, Manners
+
+NAME = "fetch-references"
+EXAMPLES = """\
+  lm-factuality data fetch-references --data-dir felm
+  lm-factuality data fetch-references --data-dir felm --report links.json --user-agent "my-lab/1.0 (me@example.org)"
+  lm-factuality data fetch-references --urls links.txt --cache pages --retry-dead"""
+_NOTES = """\
+What was fetched is kept, and a run that was cut off goes on where it ended. Dead links are kept as well and not asked
+for again without --retry-dead. Only public addresses are connected to, at every redirect; pages that robots.txt
+excludes are left out. The exit code is 1 only if no server was reached at all."""
+_SHOWN = 20  # entries that are no links
+
+
+def add(actions: Any) -> None:
+    """Adds ``fetch-references`` to the actions of ``data``."""
+    line = "fetch the pages that FELM's rows cite and keep their text"
+    parser = actions.add_parser(
+        NAME,
+        help=line,
+        description=f"{line[0].upper()}{line[1:]}.",
+        epilog=f"examples:\n{EXAMPLES}\n\n{_NOTES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    options(parser)
+    parser.set_defaults(function=fetch_references)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """The options of ``data fetch-references``."""
+    limits, manners = Limits(), Manners()
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="folder with FELM's all.jsonl, instead of the download"
+    )
+    source.add_argument("--urls", type=Path, metavar="FILE", help="links, one a line, instead of FELM's")
+    parser.add_argument(
+        "--cache",
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder for the texts (default: references in the suite's cache)",
+    )
+    parser.add_argument("--report", type=Path, metavar="FILE", help=".json or .csv: every link and what became of it")
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first N links")
+    parser.add_argument("--retry-dead", action="store_true", help="ask again for links that were dead before")
+    cost = parser.add_argument_group("what one document may cost")
+    cost.add_argument(
+        "--timeout", type=float, default=limits.seconds, metavar="S", help="seconds in all (default %(default)g)"
+    )
+    cost.add_argument("--max-bytes", type=int, default=limits.max_bytes, metavar="N", help="default %(default)s")
+    cost.add_argument(
+        "--max-redirects", type=int, default=limits.max_redirects, metavar="N", help="default %(default)s"
+    )
+    cost.add_argument(
+        "--max-pages", type=int, default=limits.max_pages, metavar="N", help="of a PDF (default %(default)s)"
+    )
+    polite = parser.add_argument_group("how servers are asked")
+    polite.add_argument(
+        "--concurrency",
+        type=int,
+        default=manners.concurrency,
+        metavar="N",
+        help="documents at a time (default %(default)s)",
+    )
+    polite.add_argument(
+        "--per-host",
+        type=int,
+        default=manners.per_host,
+        metavar="N",
+        help="of these from one host (default %(default)s)",
+    )
+    polite.add_argument(
+        "--delay",
+        type=float,
+        default=manners.delay,
+        metavar="S",
+        help="seconds between requests to a host (default %(default)g)",
+    )
+    polite.add_argument(
+        "--retries",
+        type=int,
+        default=manners.retries,
+        metavar="N",
+        help="after transient failures (default %(default)s)",
+    )
+    polite.add_argument(
+        "--user-agent", default=USER_AGENT, metavar="TEXT", help="who asks; some sites want a way to reach you in it"
+    )
+    polite.add_argument("--ignore-robots", action="store_true", help="fetch what robots.txt excludes as well")
+    reach = parser.add_argument_group("what may be connected to")
+    reach.add_argument(
+        "--allow-address", action="append", default=[], metavar="IP:PORT",
+        help="connect to this private address too, such as 127.0.0.1:8123; may be given more than once",
+    )  # fmt: skip
+    reach.add_argument(
+        "--use-environment-proxy", action="store_true",
+        help="go through http_proxy, https_proxy; a proxy resolves names itself, so the check of addresses then rests on it",
+    )  # fmt: skip
+
+
+def fetch_references(parsed: argparse.Namespace) -> int:
+    """Fetches, prints counts by outcome, writes the report."""
+    from tqdm import tqdm
+
+    from lm_factuality.references.addresses import parse_endpoint
+    from lm_factuality.references.cache import ReferenceCache
+    from lm_factuality.references.collect import fetch_references as fetch
+    from lm_factuality.references.connection import Network
+    from lm_factuality.references.links import collect_links
+    from lm_factuality.references.proxy import Proxies
+    from lm_factuality.references.report import check_format, make_report
+
+    if parsed.report:
+        check_format(parsed.report)
+    if parsed.limit is not None and parsed.limit < 1:
+        raise ConfigError(f"--limit is {parsed.limit}, expected at least 1")
+    manners = Manners(
+        parsed.concurrency, parsed.per_host, parsed.delay, parsed.user_agent, not parsed.ignore_robots, parsed.retries
+    )
+    network = Network(
+        Limits(
+            seconds=parsed.timeout,
+            max_bytes=parsed.max_bytes,
+            max_redirects=parsed.max_redirects,
+            max_pages=parsed.max_pages,
+        ),
+        parsed.user_agent,
+        frozenset(map(parse_endpoint, parsed.allow_address)),
+        Proxies.of_environment() if parsed.use_environment_proxy else None,
+    )
+    source, rows = _rows(parsed)
+    links = collect_links(rows)
+    urls = links.urls[: parsed.limit]
+    if not urls:
+        raise DataError(f"{source}: no links among {len(rows)} rows; expected http(s) addresses")
+    cache = ReferenceCache(parsed.cache)
+    found = []
+    try:
+        with tqdm(total=len(urls), unit="link", desc="references") as bar:
+            for reference, from_cache in fetch(urls, cache, network, manners, retry_dead=parsed.retry_dead):
+                found.append((reference, from_cache))
+                bar.update()
+    except KeyboardInterrupt:
+        raise DataError(
+            f"interrupted; {len(found)} of {len(urls)} links are in {cache.folder}, the same command goes on with the rest"
+        ) from None
+    report = make_report(found, links.not_links)
+    if parsed.report:
+        report.write(parsed.report)
+    notes = [f"texts: {cache.folder}"]
+    if links.not_links:
+        shown = "; ".join(repr(entry[:80]) for entry in links.not_links[:_SHOWN])
+        notes.append(f"{len(links.not_links)} entries of {source} are no links: {shown}")
+    if any(reference.is_dead for reference, _ in found):
+        where = f"{parsed.report} lists them" if parsed.report else "--report FILE lists them"
+        notes.append(f"{sum(reference.is_dead for reference, _ in found)} links are dead; {where}")
+    counts = [(name, f"{new:,}", f"{old:,}", meaning) for name, new, old, meaning in report.counts()]
+    print_table(f"{source}: {len(urls):,} links", ("outcome", "#this run", "#from cache", "meaning"), counts, notes)
+    if not report.was_anything_reached:
+        raise DataError(
+            "no server was reached: check the links and the network (behind a proxy: --use-environment-proxy), then run the "
+            "same command with --retry-dead"
+        )
+    return 0
+
+
+def _rows(parsed: argparse.Namespace) -> tuple[Path, list[dict[str, Any]]]:
+    from lm_factuality.data.fetch import locate
+    from lm_factuality.data.registry import find_source
+    from lm_factuality.references.rows import read_rows, read_urls
+
+    if parsed.urls:
+        return parsed.urls, read_urls(parsed.urls)
+    path = locate(find_source("felm"), parsed.data_dir).path
+    return path, read_rows(path)

@@ -1,0 +1,146 @@
+"""``lm-factuality data fetch-references`` as a user types it, against a server on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+
+import pytest
+
+from lm_factuality.cli import references
+from lm_factuality.errors import ConfigError, DataError, FactualityError
+from tests.references.conftest import SENTENCE, page, redirect, site
+
+__all__ = ["site"]  # a fixture
+
+
+def run(*arguments: object) -> int:
+    parser = argparse.ArgumentParser()
+    references.add(parser.add_subparsers(dest="action", required=True))
+    parsed = parser.parse_args([references.NAME, *map(str, arguments)])
+    code: int = parsed.function(parsed)
+    return code
+
+
+@pytest.fixture
+def felm(tmp_path, site):
+    """FELM's file in small: two links that work, two that do not, one entry that is none."""
+    site.routes |= {"/a": page(), "/b": redirect("/a"), "/metadata": redirect("http://169.254.169.254/")}
+    rows = [
+        {"index": "0", "ref": [site.url("/a") + ",", "common knowledge"]},
+        {"index": "1", "ref": [f"{site.url('/b')}, {site.url('/gone')}"]},
+        {"index": "2", "ref": ""},
+        {"index": "3", "ref": [site.url("/metadata"), site.url("/a")]},
+    ]
+    folder = tmp_path / "felm"
+    folder.mkdir()
+    (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def options(tmp_path, felm, site):
+    return [
+        "--data-dir",
+        felm,
+        "--cache",
+        tmp_path / "cache",
+        "--delay",
+        0,
+        "--allow-address",
+        f"127.0.0.1:{site.server_port}",
+    ]
+
+
+def test_counts_report_and_a_second_run(options, site, tmp_path, capsys):
+    report = tmp_path / "links.json"
+    assert run(*options, "--report", report) == 0
+    captured = capsys.readouterr()
+    lines = [line.split() for line in captured.out.splitlines()]
+    assert ["fetched", "2", "0", "text", "is", "in", "the", "cache"] in lines
+    assert ["http", "404", "1", "0", "an", "error", "status"] in lines
+    assert ["forbidden", "address", "1", "0"] in [line[:4] for line in lines]
+    assert "1 entries of" in captured.out
+    assert "'common knowledge'" in captured.out
+    assert "2 links are dead" in captured.out
+    assert "references: 100%" in captured.err
+    content = json.loads(report.read_text(encoding="utf-8"))
+    assert content["counts"]["fetched"] == {"this_run": 2, "from_cache": 0}
+    assert {row["url"]: row["outcome"] for row in content["dead"]} == {
+        site.url("/gone"): "http 404",
+        site.url("/metadata"): "forbidden address",
+    }
+    assert len(content["links"]) == 4
+    assert content["not_links"] == ["common knowledge"]
+
+    requests = len(site.log)
+    report = tmp_path / "links.csv"
+    assert run(*options, "--report", report) == 0
+    assert len(site.log) == requests
+    with report.open(encoding="utf-8", newline="") as file:
+        rows = {row["url"]: row for row in csv.DictReader(file)}
+    assert rows[site.url("/b")]["outcome"] == "fetched"
+    assert rows[site.url("/b")]["final_url"] == site.url("/a")
+    assert rows[site.url("/b")]["from_cache"] == "True"
+    assert rows["common knowledge"]["outcome"] == "not a link"
+
+    site.routes["/gone"] = page()
+    assert run(*options, "--retry-dead") == 0
+    assert site.asked("/a") == 2  # for itself and where /b leads
+    assert ["fetched", "1", "2"] in [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_list_of_links_and_a_limit(options, site, tmp_path, capsys):
+    links = tmp_path / "links.txt"
+    links.write_text(f"{site.url('/a')}\n{site.url('/b')}\n", encoding="utf-8")
+    assert run("--urls", links, *options[2:], "--limit", 1) == 0
+    assert site.asked("/b") == 0
+    (path,) = (tmp_path / "cache").glob("*.json")
+    assert SENTENCE in json.loads(path.read_text(encoding="utf-8"))["text"]
+    assert "links.txt: 1 links" in capsys.readouterr().out
+
+
+def test_options_reach_the_fetch(options, site, capsys):
+    site.routes["/robots.txt"] = page(b"User-agent: *\nDisallow: /")
+    assert run(*options, "--ignore-robots", "--user-agent", "my-lab/1.0", "--max-bytes", 20, "--max-redirects", 0) == 0
+    output = capsys.readouterr().out
+    assert "too large" in output
+    assert "redirects" in output
+    assert site.asked("/robots.txt") == 0
+    assert site.log[0][2]["User-Agent"] == "my-lab/1.0"
+
+
+def test_nothing_reached_is_an_error(options, site, capsys):
+    with pytest.raises(DataError, match="no server was reached"):
+        run(*options[:-2])
+    assert "forbidden address" in capsys.readouterr().out
+    assert site.log == []
+
+
+# arguments after those that work, which they override: what the error must say
+WRONG = {
+    "no data": (["--data-dir", "/dev/null"], DataError, "no such file"),
+    "report": (["--report", "links.txt"], ConfigError, "expected a name that ends in .json or .csv"),
+    "folder of report": (["--report", "gone/links.csv"], ConfigError, "gone is no folder"),
+    "limit": (["--limit", "0"], ConfigError, "--limit is 0"),
+    "concurrency": (["--concurrency", "0"], ConfigError, "concurrency is 0, expected more than 0"),
+    "per host": (["--per-host", "0"], ConfigError, "per_host is 0"),
+    "delay": (["--delay", "-1"], ConfigError, "delay is -1.0"),
+    "timeout": (["--timeout", "nan"], ConfigError, "seconds is nan"),
+    "bytes": (["--max-bytes", "0"], ConfigError, "max_bytes is 0"),
+    "redirects": (["--max-redirects", "-1"], ConfigError, "max_redirects is -1, expected"),
+    "user agent": (["--user-agent", "me\r\nCookie: x"], ConfigError, "expected one line of ASCII"),
+    "address": (["--allow-address", "localhost:80"], ConfigError, "expected IP:PORT"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_use(name, options, site, tmp_path, monkeypatch):
+    arguments, kind, expected = WRONG[name]
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FactualityError) as raised:
+        run(*options, *arguments)
+    assert isinstance(raised.value, kind)
+    assert expected in str(raised.value)
+    assert site.log == []
