@@ -11,8 +11,10 @@ from typing import ClassVar
 
 import pytest
 import torch
+from lm_eval.models.huggingface import HFLM
 
 from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.statistics import Outcome, clustered_stderr
 from tests.conftest import TASKS, example_row
 
@@ -232,13 +234,13 @@ def test_a_relative_file_is_never_looked_for_in_the_working_directory(
         evaluate("surface-baseline", [config], tmp_path, {"rule": "random"})
 
 
-def test_two_processes_give_the_results_of_one(checkpoint, write_rows, factor_yaml, tmp_path):
+@pytest.mark.parametrize("base", [HFLM, HFTree])
+def test_two_processes_give_the_results_of_one(base, checkpoint, write_rows, factor_yaml, tmp_path):
     """Each process scores every other row; the first gathers what the second sends, pickled, as over a wire."""
     from lm_eval import evaluate as lm_eval_evaluate
-    from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
 
-    class OneOfTwo(HFLM):
+    class OneOfTwo(base):
         sent: ClassVar[list[bytes]] = []
 
         def start(self, rank: int):
@@ -267,7 +269,7 @@ def test_two_processes_give_the_results_of_one(checkpoint, write_rows, factor_ya
         return lm_eval_evaluate(lm, manager.load(["my_factor"]), bootstrap_iters=1)
 
     model = {"pretrained": str(checkpoint), "dtype": "float32", "device": "cpu"}
-    alone = results(HFLM(**model))
+    alone = results(base(**model))
     lm = OneOfTwo(**model)
     assert results(lm.start(1)) is None
     together = results(lm.start(0))

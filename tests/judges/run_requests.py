@@ -1,0 +1,20 @@
+"""Asks a server COUNT prompts and writes the answers: ``python -m tests.judges.run_requests URL STORE COUNT OUT``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from judges.answers import Request
+from judges.asking import ask
+from judges.backends.openai_http import OpenAIBackend
+from judges.config import JudgeConfig
+from judges.store import AnswerStore
+
+if __name__ == "__main__":
+    url, path, count, out = sys.argv[1:]
+    requests = [Request(f"p{number}") for number in range(int(count))]
+    config = JudgeConfig("test", "openai", model="small-judge", base_url=url, concurrency=8)
+    with AnswerStore(path) as store, OpenAIBackend(config) as backend:
+        answers = ask(backend, store, requests, "asking", disable_tqdm=True)
+    Path(out).write_text("".join(f"{answer.text}\n" for answer in answers), encoding="utf-8")

@@ -1,0 +1,220 @@
+"""Asking: once each, in order, and nothing lost whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from judges.answers import Answer, Decoding, Request
+from judges.asking import ask, plan
+from judges.backends.budget import Prices
+from judges.backends.openai_http import OpenAIBackend
+from judges.store import AnswerStore
+from lm_factuality.errors import BackendDown
+from tests.conftest import REPOSITORY
+from tests.judges.server import Act, JudgeServer
+
+
+class Echo:
+    """A backend that answers in reverse order, and does ``trouble`` before the answer number ``at``."""
+
+    identity = "echo"
+
+    def __init__(self, at: int = -1, trouble: Callable[[], None] = lambda: None) -> None:
+        self.at, self.trouble = at, trouble
+        self.sent: list[str] = []
+
+    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
+        for number, request in reversed(list(enumerate(requests))):
+            if len(self.sent) == self.at:
+                self.trouble()
+            self.sent.append(request.prompt)
+            yield number, Answer(f"{request.prompt}/{request.sample}", "stop")
+
+
+def quietly(backend, store, requests, **options) -> list[str | None]:
+    return [answer.text for answer in ask(backend, store, requests, "asking", disable_tqdm=True, **options)]
+
+
+def prompts(count: int) -> list[Request]:
+    return [Request(f"p{number}") for number in range(count)]
+
+
+def test_order_is_kept_and_identical_requests_are_sent_once(store):
+    backend, stored = Echo(), []
+    requests = [Request("a"), Request("b"), Request("a"), Request("a", sample=1), Request("b", Decoding(max_tokens=9))]
+    for _ in range(2):
+        assert quietly(backend, store, requests, on_stored=stored.append) == ["a/0", "b/0", "a/0", "a/1", "b/0"]
+    assert sorted(backend.sent) == ["a", "a", "b", "b"]
+    assert sum(stored) == 4  # all of the second time
+
+
+def test_another_model_is_asked_itself(store):
+    backend = Echo()
+    quietly(backend, store, prompts(2))
+    backend.identity = "other"
+    quietly(backend, store, prompts(2))
+    assert len(backend.sent) == 4
+
+
+def test_answers_with_errors_are_returned_and_asked_again(store):
+    class Failing(Echo):
+        def answer(self, requests):
+            for number, answer in super().answer(requests):
+                yield number, Answer(None, error="no") if number == 1 else answer
+
+    failing = Failing()
+    assert quietly(failing, store, prompts(3)) == ["p0/0", None, "p2/0"]
+    assert quietly(failing, store, prompts(3)) == ["p0/0", "p1/0", "p2/0"]  # alone, it is number 0
+    assert failing.sent == ["p2", "p1", "p0", "p1"]
+
+
+def _raise(error: BaseException) -> Callable[[], None]:
+    def trouble() -> None:
+        raise error
+
+    return trouble
+
+
+@pytest.mark.parametrize("error", [BackendDown("gone"), KeyboardInterrupt(), RuntimeError("a bug")])
+def test_what_came_before_an_error_is_kept(store, error):
+    with pytest.raises(type(error)):
+        quietly(Echo(3, _raise(error)), store, prompts(8))
+    second = Echo()
+    assert quietly(second, store, prompts(8)) == [f"p{number}/0" for number in range(8)]
+    assert second.sent == ["p4", "p3", "p2", "p1", "p0"]
+
+
+def test_a_backend_that_forgets_a_request_is_found_out(store):
+    class Forgetful(Echo):
+        def answer(self, requests):
+            yield from list(super().answer(requests))[:-1]
+
+    with pytest.raises(BackendDown, match="1 of 3 requests came back without an answer"):
+        quietly(Forgetful(), store, prompts(3))
+
+
+def test_an_interrupt_while_storing_loses_nothing_that_had_arrived(server, config, tmp_path: Path):
+    server.script = lambda prompt, attempt: Act(kind="hang") if prompt == "p19" else Act(text="fine")
+
+    class Interrupted(AnswerStore):
+        puts = 0
+
+        def put(self, key, answer, model=""):
+            self.puts += 1
+            if self.puts == 3:
+                deadline = time.monotonic() + 10
+                while backend.usage.prompt_tokens < 190 and time.monotonic() < deadline:  # 19 of them have arrived
+                    time.sleep(0.01)
+                time.sleep(0.05)
+                raise KeyboardInterrupt
+            return super().put(key, answer, model)
+
+    with OpenAIBackend(config(concurrency=20)) as backend:
+        with Interrupted(tmp_path / "i.sqlite") as store, pytest.raises(KeyboardInterrupt):
+            ask(backend, store, prompts(20), "asking", disable_tqdm=True)
+        server.script = lambda prompt, attempt: Act(text="fine")
+        with AnswerStore(tmp_path / "i.sqlite") as store:
+            assert quietly(backend, store, prompts(20)) == ["fine"] * 20
+    assert server.attempts == {f"p{number}": 2 if number == 19 else 1 for number in range(20)}
+
+
+def test_a_plan_sends_nothing_and_counts_what_is_missing(server, config, store):
+    priced = config(prices=Prices(2.0, 8.0))
+    requests = [Request("seven letters"[:7], Decoding(max_tokens=100)), *prompts(3), Request("p1")]
+    with OpenAIBackend(priced) as backend:
+        made = plan(backend, store, requests)
+        assert (made.total, made.distinct, made.stored, made.to_send) == (5, 4, 0, 4)
+        assert made.estimate.prompt_tokens == 2 + 3 * 1  # 7 bytes and 2, 3.5 a token
+        assert made.estimate.max_completion_tokens == 100 + 3 * 512
+        assert made.estimate.max_cost == pytest.approx((5 * 2 + 1636 * 8) / 1e6)
+        assert not server.attempts
+        quietly(backend, store, prompts(2))
+        again = plan(backend, store, requests)
+        assert (again.stored, again.to_send, again.estimate.calls) == (2, 2, 2)
+    assert plan(Echo(), store, requests).estimate.prompt_tokens == 5  # a backend without an estimate of its own
+
+
+def test_a_plan_counts_with_a_tokenizer(config, store, checkpoint):
+    from transformers import AutoTokenizer
+
+    text = "The harbour town lies on the coast. " * 3
+    count = len(AutoTokenizer.from_pretrained(checkpoint)(text)["input_ids"])
+    with OpenAIBackend(config(tokenizer=str(checkpoint))) as backend:
+        estimate = plan(backend, store, [Request(text)]).estimate
+    assert estimate.prompt_tokens == count
+    assert "tokenizer" in estimate.counted_by
+
+
+def _start(server: JudgeServer, store: Path, count: int, out: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.judges.run_requests", server.base_url, str(store), str(count), str(out)]
+    return subprocess.Popen(command, cwd=REPOSITORY)
+
+
+def _wait_until(is_so: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+def test_killed_at_half_and_started_again_no_finished_call_is_repeated(server, tmp_path: Path):
+    """The server stops answering at half, so that what is finished and what is under way are known when the kill comes."""
+    path, count = tmp_path / "a.sqlite", 200
+    half = {f"p{number}" for number in range(count // 2)}
+    server.script = lambda prompt, attempt: Act(text=f"to {prompt}") if prompt in half else Act(kind="hang")
+    first = _start(server, path, count, tmp_path / "first.txt")
+    try:
+        with AnswerStore(path) as store:
+            keys = [request.key(_identity(server)) for request in prompts(count)]
+            _wait_until(lambda: len(store.get_many(keys)) == count // 2)
+    finally:
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+    assert not (tmp_path / "first.txt").exists()
+    server.script = lambda prompt, attempt: Act(text=f"to {prompt}")
+    for name in ("second.txt", "third.txt"):
+        assert _start(server, path, count, tmp_path / name).wait(60) == 0
+        assert (tmp_path / name).read_text() == "".join(f"to p{number}\n" for number in range(count))
+    assert all(server.attempts[prompt] == 1 for prompt in half)
+    under_way = [prompt for prompt, attempts in server.attempts.items() if attempts == 2]
+    assert 0 < len(under_way) <= 8  # those that the kill struck in flight
+    assert len(server.attempts) == count
+
+
+def _identity(server: JudgeServer) -> str:
+    return f"openai:127.0.0.1:{server.port}/v1:chat:small-judge"
+
+
+def test_two_processes_send_each_prompt_once_and_both_have_all(server, tmp_path: Path):
+    server.script = lambda prompt, attempt: Act(text=f"to {prompt}", delay=0.05)
+    outs = [tmp_path / "one.txt", tmp_path / "two.txt"]
+    processes = [_start(server, tmp_path / "a.sqlite", 150, out) for out in outs]
+    assert [process.wait(60) for process in processes] == [0, 0]
+    assert server.attempts == {f"p{number}": 1 for number in range(150)}
+    assert {out.read_text() for out in outs} == {"".join(f"to p{number}\n" for number in range(150))}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+def test_one_of_two_processes_is_killed_and_the_other_takes_over(server, tmp_path: Path):
+    server.script = lambda prompt, attempt: Act(kind="hang") if attempt == 0 else Act(text=f"to {prompt}")
+    first = _start(server, tmp_path / "a.sqlite", 8, tmp_path / "one.txt")
+    try:
+        _wait_until(lambda: len(server.attempts) == 8)
+        second = _start(server, tmp_path / "a.sqlite", 8, tmp_path / "two.txt")
+        time.sleep(1.5)
+        assert second.poll() is None  # waits
+        assert set(server.attempts.values()) == {1}
+    finally:
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+    assert second.wait(30) == 0
+    assert (tmp_path / "two.txt").read_text() == "".join(f"to p{number}\n" for number in range(8))

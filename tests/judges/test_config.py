@@ -1,0 +1,126 @@
+"""What a judge's YAML may say."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from judges.answers import Decoding
+from judges.backends.budget import Prices
+from judges.config import JudgeConfig, load_judge_config
+from judges.templates import prompt_names
+from lm_factuality.errors import ConfigError
+from tests.conftest import REPOSITORY
+
+OPENAI = {"backend": "openai", "model": "m"}
+LM_EVAL = {"backend": "lm_eval", "model": "hf"}
+SECRET = "sk-0123456789abcdefghij"
+
+
+def write(folder: Path, content: object, name: str = "mine.yaml") -> Path:
+    (folder / name).write_text(yaml.safe_dump(content), encoding="utf-8")
+    return folder / name
+
+
+def test_everything_that_can_be_said(tmp_path: Path):
+    prompt = prompt_names()[0]
+    (tmp_path / "own.jinja").write_text("Own words.", encoding="utf-8")
+    content = {
+        **OPENAI, "base_url": "https://api.example.com/v1", "api_key_env": "MY_KEY", "endpoint": "completions",
+        "max_tokens_name": "max_completion_tokens", "concurrency": 3, "timeout": 9, "total_timeout": 99, "max_retries": 0,
+        "requests_per_minute": 60, "tokens_per_minute": 1e5, "prices": {"prompt": 1, "completion": 2.5}, "max_cost": 4,
+        "tokenizer": "t", "extra_body": {"top_k": 4}, "samples": 9, "system": "Be brief.", "prompts": {prompt: "own.jinja"},
+        "decoding": {"temperature": 1, "top_p": 0.9, "max_tokens": 9, "stop": "END", "seed": 3},
+    }  # fmt: skip
+    config = load_judge_config(write(tmp_path, content))
+    assert (config.name, config.timeout, config.samples) == ("mine", 9.0, 9)
+    assert config.decoding == Decoding(1.0, 0.9, 9, ("END",), 3)
+    assert config.prices == Prices(1.0, 2.5)
+    assert config.prompts == {prompt: tmp_path / "own.jinja"}
+    about = json.loads(json.dumps(config.describe([prompt])))
+    assert about["prompts"] == {prompt: "own.jinja"}
+    assert len(about["prompt_hashes"][prompt]) == 16
+    for key in content.keys() - {"prompts", "decoding"}:
+        assert about[key] == content[key], key
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ([1], "expected a mapping"),
+        ({}, "backend is missing; expected one of openai, lm_eval, lexical"),
+        ({"backend": "opnai"}, "did you mean openai"),
+        ({"backend": ["openai"]}, "unknown"),
+        ({**OPENAI, "modle": "x"}, "unknown key 'modle'; did you mean model"),
+        ({**OPENAI, "model_args": {}}, "model_args is for backend lm_eval, but the backend is openai"),
+        ({**LM_EVAL, "base_url": "http://x/v1"}, "base_url is for backend openai"),
+        ({"backend": "openai"}, "model is missing: the name by which the server knows it"),
+        ({**OPENAI, "model": 4}, "model is 4; expected a text"),
+        ({**OPENAI, "concurrency": "many"}, "concurrency is 'many'; expected a whole number"),
+        ({**OPENAI, "concurrency": 0}, "concurrency is 0; expected at least 1"),
+        ({**OPENAI, "concurrency": 1.5}, "concurrency is 1.5; expected a whole number"),
+        ({**OPENAI, "samples": True}, "samples is True; expected a whole number"),
+        ({**OPENAI, "timeout": 0}, "timeout is 0.0; expected a number above 0"),
+        ({**OPENAI, "timeout": None}, "timeout is None; expected a number"),
+        ({**OPENAI, "timeout": float("nan")}, "timeout is nan"),
+        ({**OPENAI, "endpoint": "responses"}, "expected chat or completions"),
+        ({**OPENAI, "max_tokens_name": "tokens"}, "expected max_tokens or max_completion_tokens"),
+        ({**OPENAI, "max_cost": 1}, "max_cost needs prices"),
+        ({**OPENAI, "prices": {"prompt": 1}}, "both prompt and completion"),
+        (
+            {**OPENAI, "prices": {"prompt": -1, "completion": 1}},
+            "prices.prompt is -1; expected a number that is not negative",
+        ),
+        ({**OPENAI, "decoding": {"temprature": 1}}, "decoding: unknown key 'temprature'; did you mean temperature"),
+        ({**OPENAI, "decoding": {"max_tokens": 0}}, "decoding.max_tokens is 0; expected 1 or more"),
+        ({**OPENAI, "decoding": {"top_p": 1.2}}, "decoding.top_p is 1.2"),
+        ({**OPENAI, "decoding": {"stop": [1]}}, "decoding.stop is"),
+        ({**OPENAI, "decoding": "hot"}, "decoding is 'hot'; expected a mapping"),
+        ({**OPENAI, "prompts": ["verify"]}, "prompts is"),
+        ({**OPENAI, "extra_body": 3}, "extra_body is 3; expected a mapping"),
+        ({**OPENAI, "base_url": "localhost:8000"}, "base_url is not an address"),
+        ({**OPENAI, "base_url": "ftp://host/v1"}, "base_url is not an address"),
+        ({**OPENAI, "base_url": "http://me:secret1@host/v1"}, "must hold no user, password"),
+        ({**OPENAI, "base_url": "http://host/v1?key=secret1"}, "must hold no user, password"),
+        ({**OPENAI, "api_key": "secret1"}, "api_key is a credential; keys come from the environment"),
+        (
+            {**OPENAI, "extra_body": {"deep": [{"Authorization": "Bearer secret1"}]}},
+            "extra_body.deep.0.Authorization is a cred",
+        ),
+        ({**LM_EVAL, "model_args": {"token": "secret1"}}, "model_args.token is a credential"),
+        ({**OPENAI, "system": f"use {SECRET}"}, "system holds what looks like a key"),
+        ({**OPENAI, "api_key_env": SECRET}, "api_key_env holds what looks like a key"),
+        ({**OPENAI, "api_key_env": "my key secret1"}, "name of an environment variable"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, content, says):
+    with pytest.raises(ConfigError) as caught:
+        load_judge_config(write(tmp_path, content))
+    assert says in str(caught.value)
+    assert "mine" in str(caught.value)
+    assert SECRET not in str(caught.value)
+    assert "secret1" not in str(caught.value)
+
+
+def test_names_stand_for_the_judges_of_the_suite(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = sorted(file.stem for file in (REPOSITORY / "configs" / "judges").glob("*.yaml"))
+    assert {"openai-server", "local-hf"} <= set(names)
+    for name in names:
+        assert load_judge_config(name).name == name
+    assert load_judge_config("configs/judges/local-hf.yaml") == load_judge_config("local-hf")
+    with pytest.raises(ConfigError, match="no judge is called 'local-hff'; did you mean local-hf?"):
+        load_judge_config("local-hff")
+    with pytest.raises(ConfigError, match="no such file; expected the YAML of a judge"):
+        load_judge_config(tmp_path / "none.yaml")
+
+
+def test_a_changed_config_is_checked_again():
+    config = JudgeConfig("c", "openai", model="m")
+    with pytest.raises(ConfigError, match="max_cost needs prices"):
+        dataclasses.replace(config, max_cost=1.0)
+    assert dataclasses.replace(config, max_cost=1.0, prices=Prices(1, 1)).max_cost == 1.0

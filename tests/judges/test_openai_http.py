@@ -1,0 +1,292 @@
+"""The HTTP backend against a real server: faults, limits, money, and servers that are down."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from judges.answers import Decoding, Request
+from judges.backends.budget import Prices
+from judges.backends.faults import is_local
+from judges.backends.openai_http import OpenAIBackend
+from judges.store import AnswerStore
+from lm_factuality.errors import BackendDown, ConfigError
+from tests.judges.server import Act
+
+KEY = "sk-test-0123456789abcdef"
+
+
+def prompts(count: int) -> list[Request]:
+    return [Request(f"p{number}", Decoding(max_tokens=20)) for number in range(count)]
+
+
+def expected(requests: list[Request]) -> list[str]:
+    return [f"answer to {request.prompt}" for request in requests]
+
+
+def texts(answers) -> list[str | None]:
+    return [answer.text for answer in answers]
+
+
+# Each of the ten happens to the first try of one request in ten; every second 429 names a time.
+FAULTS = {
+    0: Act(status=429),
+    1: Act(status=429, headers={"Retry-After": "0.4"}),
+    2: Act(status=500),
+    3: Act(kind="reset"),
+    4: Act(kind="hang"),
+    5: Act(kind="truncate", text="half of it"),
+    6: Act(text=""),
+    7: Act(kind="cut", text="the other half"),
+    8: Act(status=503, raw=b"<html>busy</html>"),
+}
+
+
+def test_faults_are_outlived_and_nothing_is_lost(server, ask_server):
+    def script(prompt: str, attempt: int) -> Act:
+        number = int(prompt[1:])
+        if attempt == 0 and number % 10 in FAULTS:
+            return FAULTS[number % 10]
+        return Act(text=f"answer to {prompt}", delay=0.03 * (number % 7))
+
+    server.script = script
+    requests = prompts(100)
+    assert texts(ask_server(requests, concurrency=32, timeout=1)) == expected(requests)
+    assert all(server.attempts[f"p{number}"] == (2 if number % 10 in FAULTS else 1) for number in range(100))
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=lambda act: f"{act.kind}-{act.status}-{act.text}")
+def test_a_fault_that_stays_is_an_error_of_that_request_only(server, ask_server, store, fault):
+    server.script = lambda prompt, attempt: fault if prompt == "p1" else Act(text=f"answer to {prompt}")
+    answers = ask_server(prompts(3), timeout=0.3, max_retries=1)
+    assert texts(answers) == ["answer to p0", None, "answer to p2"]
+    assert "given up after 2 tries" in answers[1].error
+    server.script = lambda prompt, attempt: Act(text="now it works")
+    assert texts(ask_server(prompts(3))) == ["answer to p0", "now it works", "answer to p2"]  # errors are not stored
+
+
+@pytest.mark.parametrize("header", ["1", "date"])
+def test_retry_after_is_honoured(server, ask_server, header):
+    from email.utils import formatdate
+
+    def script(prompt: str, attempt: int) -> Act:
+        value = formatdate(time.time() + 2, usegmt=True) if header == "date" else header
+        return Act(text="fine") if attempt else Act(status=429, headers={"Retry-After": value})
+
+    server.script = script
+    ask_server(prompts(1))
+    assert server.times[1] - server.times[0] >= 0.95  # a date has no fractions of a second
+
+
+@pytest.mark.parametrize(
+    ("act", "text", "finish_reason"),
+    [
+        (Act(text="cut", finish_reason="length"), "cut", "length"),
+        (Act(text="", finish_reason="length"), "", "length"),
+        (Act(text=None, finish_reason="content_filter"), "", "content_filter"),
+        (Act(text="well", finish_reason=None), "well", None),
+        (Act(raw=json.dumps({"choices": [{"message": {"content": "said", "reasoning_content": "thought"},
+                                          "finish_reason": "stop"}]}).encode()), "said", "stop"),
+        (Act(raw=json.dumps({"choices": [{"message": {"content": None, "refusal": "I will not"},
+                                          "finish_reason": "stop"}]}).encode()), "I will not", "stop"),
+        (Act(raw=b'{"choices": [{"message": {"content": "half \\ud83d pair"}, "finish_reason": "stop"}]}'), "half ? pair", "stop"),
+    ],
+)  # fmt: skip
+def test_what_is_an_answer_at_once(server, ask_server, act, text, finish_reason):
+    server.script = lambda prompt, attempt: act
+    (answer,) = ask_server(prompts(1))
+    assert (answer.text, answer.finish_reason, answer.error) == (text, finish_reason, None)
+    assert server.attempts["p0"] == 1
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_request_that_is_at_fault_is_not_sent_again(server, ask_server, status):
+    server.script = lambda prompt, attempt: Act(status=status, text="too long") if prompt == "p0" else Act(text="fine")
+    first, second = ask_server(prompts(2))
+    assert first.error == f"refused: HTTP {status}: too long"
+    assert second.text == "fine"
+    assert server.attempts["p0"] == 1
+
+
+@pytest.mark.parametrize(
+    ("act", "says"),
+    [
+        (Act(status=401), r"environment variable MY_KEY, which is set"),
+        (Act(status=403), r"environment variable MY_KEY, which is set"),
+        (Act(status=404), r"'small-judge'; the server knows: large-judge, small-judge"),
+        (Act(status=429, raw=b'{"error": {"message": "pay first", "code": "insufficient_quota"}}'), "pay first"),
+    ],
+)
+def test_a_server_that_refuses_everybody_is_down_at_once(server, ask_server, monkeypatch, act, says):
+    monkeypatch.setenv("MY_KEY", KEY)
+    server.script = lambda prompt, attempt: act
+    with pytest.raises(BackendDown, match=says):
+        ask_server(prompts(50), api_key_env="MY_KEY", concurrency=2)
+    assert sum(server.attempts.values()) <= 2
+
+
+def test_a_server_that_does_not_run_is_down_within_seconds(ask_server):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    start = time.monotonic()
+    with pytest.raises(BackendDown, match="cannot be reached.*is the server running"):
+        ask_server(prompts(100), base_url=f"http://127.0.0.1:{port}/v1", concurrency=4)
+    assert time.monotonic() - start < 5
+
+
+def test_eight_given_up_in_a_row_and_the_rest_is_not_tried(server, ask_server, store):
+    server.script = lambda prompt, attempt: Act(text="fine") if int(prompt[1:]) < 5 else Act(status=500)
+    with pytest.raises(BackendDown, match="8 requests in a row"):
+        ask_server(prompts(100), max_retries=0, concurrency=1)
+    assert sum(server.attempts.values()) == 5 + 8
+    assert texts(ask_server(prompts(5))) == ["fine"] * 5
+    assert sum(server.attempts.values()) == 5 + 8  # what was answered before is kept
+
+
+def test_total_timeout_ends_it_and_keeps_what_came(server, ask_server):
+    server.script = lambda prompt, attempt: Act(text="fine") if prompt == "p0" else Act(kind="hang")
+    with pytest.raises(BackendDown, match="total_timeout of 0.5 s"):
+        ask_server(prompts(3), total_timeout=0.5)
+    assert texts(ask_server(prompts(1))) == ["fine"]
+    assert server.attempts["p0"] == 1
+
+
+def test_the_budget_is_never_exceeded(server, ask_server):
+    """A call costs 10 + 5 tokens, at worst 35 + 20 (p10 has three bytes), at a USD a token."""
+    server.script = lambda prompt, attempt: Act(text="fine", delay=0.02)
+    prices = {"prices": Prices(1e6, 1e6)}
+    with pytest.raises(
+        BackendDown, match=r"max_cost of \$200 leaves no room.*\$150.0+ spent on 10 calls.*may cost \$55"
+    ):
+        ask_server(prompts(30), **prices, max_cost=200, concurrency=8)
+    assert sum(server.attempts.values()) == 10  # the 11th would begin at 150, and 150 + 55 > 200
+    assert ask_server.backend.usage.cost == 150
+    with pytest.raises(BackendDown):
+        ask_server(prompts(30), **prices, max_cost=200, concurrency=8)
+    assert max(server.attempts.values()) == 1  # the next run goes on where this one ended
+
+
+def test_what_may_have_been_billed_counts_towards_the_budget(server, ask_server):
+    server.script = lambda prompt, attempt: Act(kind="hang")
+    with pytest.raises(BackendDown, match=r"\$54.0+ spent on 1 calls"):
+        ask_server(prompts(1), prices=Prices(1e6, 1e6), max_cost=100, timeout=0.2)
+    server.script = lambda prompt, attempt: Act(status=500) if attempt < 2 else Act(text="fine")
+    ask_server([Request("q", Decoding(max_tokens=20))], prices=Prices(1e6, 1e6), max_cost=100)
+    assert ask_server.backend.usage.cost == 15
+
+
+def test_tokens_are_counted(server, ask_server):
+    server.script = lambda prompt, attempt: Act(text="") if attempt == 0 else Act(text="fine")
+    ask_server(prompts(4))
+    usage = ask_server.backend.usage
+    assert (usage.calls, usage.prompt_tokens, usage.completion_tokens, usage.cost) == (8, 80, 40, None)
+
+
+@pytest.mark.parametrize("caps", [{"requests_per_minute": 600}, {"tokens_per_minute": 600 * 21}])
+def test_caps_hold(server, ask_server, caps):
+    """Ten a second: of 12 requests, the last goes out 1.1 s after the first; p0 to p11 are a token each, and 20 for the answer."""
+    server.script = lambda prompt, attempt: Act(text="fine", usage={"prompt_tokens": 1, "completion_tokens": 20})
+    ask_server(prompts(12), concurrency=12, **caps)
+    times = sorted(server.times)
+    for first, last in zip(times, times[5:], strict=False):
+        assert last - first >= 0.5 - 0.06
+    assert times[-1] - times[0] < 2.5
+
+
+def test_concurrency_is_bounded(server, ask_server):
+    server.script = lambda prompt, attempt: Act(text="fine", delay=0.05)
+    ask_server(prompts(30), concurrency=5)
+    assert server.busiest == 5
+
+
+def test_what_is_sent(server, ask_server):
+    plain = Request("p", Decoding(max_tokens=7))
+    rich = Request("p", Decoding(0.7, 0.9, 7, ("END",), 3), sample=2, system="Be brief.")
+    ask_server([plain])
+    ask_server([rich], extra_body={"top_k": 4, "temperature": None}, max_tokens_name="max_completion_tokens")
+    ask_server([rich], endpoint="completions")
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "p"}]
+    assert server.bodies == [
+        {"model": "small-judge", "messages": messages[1:], "max_tokens": 7, "temperature": 0.0},
+        {"model": "small-judge", "messages": messages, "max_completion_tokens": 7, "top_p": 0.9, "stop": ["END"], "seed": 5,
+         "top_k": 4},
+        {"model": "small-judge", "prompt": "Be brief.\n\np", "max_tokens": 7, "temperature": 0.7, "top_p": 0.9,
+         "stop": ["END"], "seed": 5},
+    ]  # fmt: skip
+    assert server.paths == ["/v1/chat/completions"] * 2 + ["/v1/completions"]
+
+
+def test_the_key_is_sent_and_found_nowhere_else(server, config, tmp_path: Path, monkeypatch, caplog):
+    from judges.asking import ask
+
+    monkeypatch.setenv("MY_KEY", KEY)
+    caplog.set_level(logging.DEBUG)
+    server.script = lambda prompt, attempt: (
+        Act(text=f"your key is {KEY}") if prompt == "p0" else Act(status=400, text=f"{KEY} is wrong")
+    )
+    said = []
+    with AnswerStore(tmp_path / "key.sqlite") as store, OpenAIBackend(config(api_key_env="MY_KEY")) as backend:
+        said += [backend.identity, *map(repr, ask(backend, store, prompts(2), "asking", disable_tqdm=True))]
+        server.script = lambda prompt, attempt: Act(status=401, text=f"{KEY} is unknown")
+        with pytest.raises(BackendDown, match="is unknown") as caught:
+            ask(backend, store, prompts(3), "asking", disable_tqdm=True)
+        said += [str(caught.value), json.dumps(config(api_key_env="MY_KEY").describe())]
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+    said += [record.getMessage() for record in caplog.records]
+    said += [file.read_bytes().decode(errors="replace") for file in tmp_path.iterdir() if file.is_file()]
+    assert not [text for text in said if KEY in text]
+
+
+def test_a_hosted_server_needs_its_key_before_anything_is_sent(config):
+    backend = OpenAIBackend(config(base_url="https://api.example.com/v1", api_key_env="NO_SUCH_KEY"))
+    with pytest.raises(ConfigError, match="NO_SUCH_KEY is not set"):
+        list(backend.answer(prompts(1)))
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("http://localhost:8000/v1", True),
+        ("http://127.0.0.1/v1", True),
+        ("http://[::1]:8000/v1", True),
+        ("http://10.1.2.3/v1", True),
+        ("http://gpu-box:8000/v1", True),
+        ("https://api.openai.com/v1", False),
+        ("http://8.8.8.8/v1", False),
+    ],
+)
+def test_local_servers(url, local):
+    assert is_local(url) is local
+
+
+def test_identity_tells_models_apart_and_holds_no_more_than_that(config):
+    names = [
+        OpenAIBackend(config(**changes)).identity
+        for changes in (
+            {},
+            {"model": "other"},
+            {"base_url": "http://127.0.0.1:9/v1"},
+            {"endpoint": "completions"},
+            {"extra_body": {"top_k": 1}},
+            {"extra_body": {"top_k": 2}},
+        )
+    ]
+    assert len(set(names)) == 6
+    assert OpenAIBackend(config(concurrency=3, timeout=9, max_retries=0)).identity == names[0]
+
+
+def test_the_backend_can_be_used_again_after_a_failure_and_after_closing(server, config):
+    backend = OpenAIBackend(config())
+    server.script = lambda prompt, attempt: Act(status=401)
+    with pytest.raises(BackendDown):
+        list(backend.answer(prompts(3)))
+    server.script = lambda prompt, attempt: Act(text="fine")
+    for _ in range(2):
+        assert sorted(number for number, _ in backend.answer(prompts(3))) == [0, 1, 2]
+        backend.close()
