@@ -3,9 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-PACKAGES := lm_factuality
 
-.PHONY: help install install-dev quickstart test test-all test-vllm lint format bench sample clean
+.PHONY: help install install-dev quickstart test test-all test-vllm lint format bench bench-judge sample clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,6 +53,9 @@ format: install-dev  ## let ruff rewrite what it can
 
 bench: install-dev  ## time hf-tree, hf-ralm and the index beside their alternatives (BENCH="scoring --rows 4" for a part)
 	HF_HUB_OFFLINE=1 $(BIN)/python -m lm_factuality.bench $(BENCH)
+
+bench-judge: install-dev  ## time 64 questions to a judge at once beside one at a time, answer store included
+	HF_HUB_OFFLINE=1 $(BIN)/python -m judges.bench --least 40
 
 sample: install  ## rebuild the embedded default: benchmark, corpus, and the checkpoints (an hour on two cores)
 	$(BIN)/python -m lm_factuality.encyclopedia.build --out tasks/sample

@@ -63,9 +63,10 @@ def certificate_path(identity: str) -> Path:
     return cache_folder() / "certificates" / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.json"
 
 
-def save_certificate(certificate: Mapping[str, Any], out: Path | None) -> list[Path]:
-    """Writes it where later runs find it, and to ``out``."""
-    paths = [certificate_path(str(certificate["identity"])), *([out] if out else [])]
+def save_certificate(certificate: Mapping[str, Any], out: Path | None, is_kept: bool = True) -> list[Path]:
+    """Writes it where later runs find it, if it ``is_kept``, and to ``out``; returns where."""
+    kept = [certificate_path(str(certificate["identity"]))] if is_kept else []
+    paths = [*kept, *([out] if out else [])]
     for path in paths:
         write_json(path, certificate)
     return paths

@@ -27,7 +27,9 @@ class Prompts:
         self._overrides = dict(overrides or {})
         for name, path in self._overrides.items():
             if name not in (known := prompt_names()):
-                raise ConfigError(f"prompts: no prompt is called {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
+                raise ConfigError(
+                    f"prompts: no prompt is called {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}"
+                )
             if not path.is_file():
                 raise ConfigError(f"prompts: {name}: {path}: no such file")
         self._environment = SandboxedEnvironment(

@@ -22,7 +22,7 @@ _NO_CLAIM = re.compile(r"\W*(?:none|no (?:factual )?claims?|n/?a)\b.*", re.IGNOR
 _SENTENCE_END = re.compile(r"[.!?][\"')\]”’]*(\s+)(?=[\"'(\[“‘]*[A-Z0-9])")
 _CLAUSE_END = re.compile(r";\s+|(?:\n|\\n)+")  # some published segments hold a backslash and an n for a line break
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|No|Inc|Ltd|Co|Gen|Lt|Col|[A-Z])\.|(?:^|\s)\d+\.)$"
+    r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|No|Inc|Ltd|Co|Gen|Lt|Col|[A-Z])\.|(?:^|\n|\\n|[:;]\s)\s*\d{1,3}\.)$"
 )
 
 

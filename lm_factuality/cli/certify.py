@@ -14,7 +14,7 @@ EXAMPLES = """\
   lm-factuality certify --judge configs/judges/openai-server.yaml --dry-run
   lm-factuality certify --judge my_judge.yaml --out certificate.json
   lm-factuality certify --judge my_judge.yaml --setting claim_doc --claims claims.jsonl --out certificate.json
-  lm-factuality certify --judge lexical --data-dir my_folder --out certificate.json
+  lm-factuality certify --judge lexical --sample
 
 Later runs that use the same judge (backend, model, decoding) attach the newest certificate to their results."""
 
@@ -28,6 +28,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--claims", type=Path, metavar="FILE", help="claims of 'claims extract' (default: by rules)")
     parser.add_argument("--data-dir", metavar="DIR", help="local folder with all.jsonl, instead of a download")
+    parser.add_argument(
+        "--sample",
+        action="store_true",
+        help="try it on the embedded sample; no certificate that later runs would attach",
+    )
     parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the shared store)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the certificate here too")
     parser.add_argument("--dry-run", action="store_true", help="print calls, tokens and cost; send nothing")
@@ -42,14 +47,15 @@ def certify(parsed: argparse.Namespace) -> int:
     from judges.felm.questions import Questioner
     from judges.felm.rows import read_rows
     from judges.judge import Judge
-    from lm_factuality.data.fetch import locate
+    from lm_factuality.data.fetch import blob_id
     from lm_factuality.data.registry import find_source
+    from lm_factuality.suite import tasks_folder
 
     config = load_judge_config(parsed.judge)
     setting = parsed.setting or ("segment_doc" if config.backend == "lexical" else "segment_cot")
     unit, mode = setting.split("_")
-    located = locate(find_source("felm"), parsed.data_dir)
-    rows = read_rows(located.path)
+    path = tasks_folder() / "sample" / "sample_felm.jsonl" if parsed.sample else _locate(parsed.data_dir)
+    rows, blob = read_rows(path), blob_id(path)
     claims = {}
     if unit == "claim":
         claims = read_claims(parsed.claims, rows) if parsed.claims else {row.index: split_claims(row) for row in rows}
@@ -64,12 +70,19 @@ def certify(parsed: argparse.Namespace) -> int:
         certificate = to_certificate(
             responses, identity=certified_identity(judge), judge=config.describe(), setting=setting, protocol="paper",
             prompt_hashes=judge.prompts.hashes(prompts), usage=asdict(judge.usage),
-            data={"file": located.path.name, "git_blob": located.blob, "is_published": located.is_upstream},
+            data={"file": path.name, "git_blob": blob, "is_published": blob == find_source("felm").blob},
         )  # fmt: skip
-    _print(certificate, parsed.judge)
-    for path in save_certificate(certificate, parsed.out):
+    _print(certificate, config.name)
+    for path in save_certificate(certificate, parsed.out, is_kept=not parsed.sample):
         sys.stdout.write(f"Written to {path}\n")
     return 0
+
+
+def _locate(data_dir: str | None) -> Path:
+    from lm_factuality.data.fetch import locate
+    from lm_factuality.data.registry import find_source
+
+    return locate(find_source("felm"), data_dir).path
 
 
 def _print(certificate: dict[str, Any], judge: str) -> None:
@@ -94,7 +107,7 @@ def _print(certificate: dict[str, Any], judge: str) -> None:
     notes = [f"unscored: {unscored['responses']} of the responses, {unscored['segments']} segments"]
     notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
     columns = ("judge, level", "#F1", "#precision", "#recall", "#balanced accuracy", "#95% interval of F1")
-    print_table(f"FELM, {certificate['setting']}: finding errors", columns, rows, notes)
+    print_table(f"{certificate['data']['file']}, {certificate['setting']}: finding errors", columns, rows, notes)
 
 
 def _scores(scores: dict[str, float | None]) -> tuple[str, ...]:

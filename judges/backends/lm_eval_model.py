@@ -1,0 +1,203 @@
+"""Any model class of lm_eval, loaded into this process: ``hf``, ``vllm``, ``local-chat-completions`` and the others."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from judges.answers import Answer, Decoding, Request
+from judges.usage import Usage
+from lm_factuality.errors import BackendDown, ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from lm_eval.api.model import LM
+
+logger = logging.getLogger(__name__)
+
+_BATCHES = 4  # of the model, after which answers are given out; lm_eval itself gives them out at the end
+_FEWEST = 64  # requests at once, for models whose batch size is no number (vllm) or small
+_WHOLE = 1 << 20  # bytes; of larger files of a checkpoint only the ends are read for the identity
+
+
+class LmEvalBackend:
+    """A model of lm_eval by the name of its class and its arguments; loaded with the first request, then kept.
+
+    Requests are sampled in groups: torch's generator is seeded with the request's seed (0 if it has none) and its sample number,
+    once a group, so a sampled answer depends on the requests beside it. Models that are no torch modules of this process
+    (servers, vllm) are given the same number as ``seed``.
+    """
+
+    def __init__(self, model: str, model_args: Mapping[str, Any], apply_chat_template: bool = False) -> None:
+        """
+        Raises:
+            ConfigError: lm_eval has no such model.
+        """
+        self._name = model
+        self._class = _model_class(model)
+        self._args = dict(model_args)
+        self._apply_chat_template = apply_chat_template
+        self._model: LM | None = None
+        self._usage = Usage()
+
+    @property
+    def identity(self) -> str:
+        """The model class and its arguments; of a checkpoint in a folder its name and a hash instead of its path."""
+        args = {name: _fingerprint(value) for name, value in sorted(self._args.items())}
+        template = ":chat_template" if self._apply_chat_template else ""
+        return f"lm_eval:{self._name}{template}:{json.dumps(args, ensure_ascii=False, default=str)}"
+
+    @property
+    def usage(self) -> Usage:
+        """Requests answered and their tokens, where the model has a tokenizer."""
+        return self._usage
+
+    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
+        """See :class:`judges.answers.Backend`. Answers come some batches at a time.
+
+        A prompt that leaves no room for the answer in the model's window gets an error: lm_eval would cut off its beginning.
+
+        Raises:
+            BackendDown: the model cannot be loaded or fails.
+        """
+        model = self._loaded()
+        groups: dict[tuple[Decoding, int], list[int]] = defaultdict(list)
+        for number, request in enumerate(requests):
+            groups[request.decoding, request.sample if request.decoding.temperature > 0 else 0].append(number)
+        size = getattr(model, "batch_size", None)
+        step = max(_FEWEST, _BATCHES * size) if isinstance(size, int) else _FEWEST
+        for (decoding, sample), numbers in groups.items():
+            prompts = {number: self._prompt(model, requests[number]) for number in numbers}
+            sendable = []
+            for number in numbers:
+                if (error := _too_long(model, prompts[number], decoding)) is None:
+                    sendable.append(number)
+                else:
+                    yield number, Answer(None, error=error)
+            sendable.sort(key=lambda number: len(prompts[number]), reverse=True)
+            for start in range(0, len(sendable), step):
+                some = sendable[start : start + step]
+                texts = self._generate(model, [prompts[number] for number in some], decoding, sample)
+                for number, text in zip(some, texts, strict=True):
+                    yield number, self._read(model, prompts[number], text, decoding)
+
+    def _loaded(self) -> LM:
+        if self._model is None:
+            try:
+                self._model = self._class.create_from_arg_obj(dict(self._args))
+            except (ImportError, OSError, ValueError, RuntimeError, TypeError, AssertionError) as error:
+                raise BackendDown(
+                    f"lm_eval model {self._name} with {_plain(self._args)} cannot be loaded: {error}"
+                ) from error
+        return self._model
+
+    def _prompt(self, model: LM, request: Request) -> str:
+        if not self._apply_chat_template:
+            return f"{request.system}\n\n{request.prompt}" if request.system else request.prompt
+        system = [{"role": "system", "content": request.system}] if request.system else []
+        prompt: str = model.apply_chat_template([*system, {"role": "user", "content": request.prompt}])
+        return prompt
+
+    def _generate(self, model: LM, prompts: Sequence[str], decoding: Decoding, sample: int) -> list[str]:
+        from aiohttp import ClientError
+        from lm_eval.api.instance import Instance
+
+        arguments: dict[str, Any] = {"until": list(decoding.stop), "max_gen_toks": decoding.max_tokens}
+        arguments |= {"do_sample": False, "temperature": 0.0}
+        if decoding.temperature > 0:
+            arguments |= {"do_sample": True, "temperature": decoding.temperature, "top_p": decoding.top_p}
+            arguments |= _seed(model, (decoding.seed or 0) + sample)
+        instances = [
+            Instance("generate_until", {}, (prompt, dict(arguments)), number) for number, prompt in enumerate(prompts)
+        ]
+        try:
+            texts: list[str] = model.generate_until(instances, disable_tqdm=True)
+        except (RuntimeError, ValueError, AssertionError, OSError, ClientError) as error:
+            raise BackendDown(f"lm_eval model {self._name} failed: {error}; what was answered is kept") from error
+        return texts
+
+    def _read(self, model: LM, prompt: str, text: str, decoding: Decoding) -> Answer:
+        """The text, even an empty one. Its ``finish_reason`` is ``length`` if it has all the tokens that it may have, and
+        unknown where the model has no tokenizer."""
+        if not text.strip() and _is_server(model):
+            return Answer(None, error="the server of the model gave no text")
+        used, given = _num_tokens(model, prompt), _num_tokens(model, text)
+        reason = None if given is None else "length" if given >= decoding.max_tokens else "stop"
+        self._usage = replace(
+            self._usage,
+            calls=self._usage.calls + 1,
+            prompt_tokens=self._usage.prompt_tokens + (used or 0),
+            completion_tokens=self._usage.completion_tokens + (given or 0),
+        )
+        return Answer(text, reason, used, given)
+
+
+def _model_class(name: str) -> type[LM]:
+    import lm_eval.models  # noqa: F401  (fills the registry)
+    from lm_eval.api.registry import get_model, model_registry
+
+    known = sorted(model_registry.keys())
+    if name not in known:
+        raise ConfigError(f"lm_eval has no model {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
+    try:
+        found: type[LM] = get_model(name)
+    except ImportError as error:
+        raise ConfigError(f"lm_eval model {name} needs more than is installed: {error}") from error
+    return found
+
+
+def _is_server(model: LM) -> bool:
+    """Whether the model is behind HTTP: then lm_eval gives an empty text where there was none."""
+    return any(base.__name__ == "TemplateAPI" for base in type(model).__mro__)
+
+
+def _seed(model: LM, seed: int) -> dict[str, int]:
+    """Seeds torch for a model that samples in this process; any other takes the seed as an argument."""
+    from lm_eval.models.huggingface import HFLM
+
+    if not isinstance(model, HFLM):
+        return {"seed": seed}
+    import torch
+
+    torch.manual_seed(seed)
+    return {}
+
+
+def _num_tokens(model: LM, text: str) -> int | None:
+    if getattr(model, "tokenizer", None) is None or not isinstance(text, str):
+        return None
+    tokens = model.tok_encode(text, add_special_tokens=False)
+    return len(tokens) if isinstance(tokens, list) else None
+
+
+def _too_long(model: LM, prompt: str, decoding: Decoding) -> str | None:
+    window, length = getattr(model, "max_length", None), _num_tokens(model, prompt)
+    if not isinstance(window, int) or length is None or length + decoding.max_tokens <= window:
+        return None
+    return f"the prompt has {length} tokens; with {decoding.max_tokens} for the answer that is more than the model's {window}"
+
+
+def _fingerprint(value: Any) -> Any:
+    """Of the folder of a checkpoint its name and a hash of its files (the ends of large ones), so that the same checkpoint is
+    the same judge wherever it lies, and another one at the same place is not."""
+    if not isinstance(value, str) or not (folder := Path(value).expanduser()).is_dir():
+        return value
+    digest = hashlib.sha256()
+    for file in sorted(folder.iterdir()):
+        if file.is_file():
+            size = file.stat().st_size
+            digest.update(f"{file.name}\0{size}\0".encode())
+            with file.open("rb") as content:
+                digest.update(content.read(_WHOLE))
+                content.seek(max(_WHOLE, size - _WHOLE))
+                digest.update(content.read())
+    return f"{folder.resolve().name}@{digest.hexdigest()[:16]}"
+
+
+def _plain(arguments: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in arguments.items())

@@ -1,0 +1,250 @@
+"""Any OpenAI-compatible HTTP server, through the ``openai`` client: many requests at once, none lost."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from judges.answers import Answer, Request
+from judges.backends import chat
+from judges.backends.budget import Budget, BudgetSpent
+from judges.backends.counting import TokenCounter
+from judges.backends.faults import AGAIN, Faults, TryAgain, is_local
+from judges.backends.limits import Pace
+from judges.backends.loop import LoopThread
+from judges.backends.retries import delay
+from judges.usage import Estimate, Usage
+from lm_factuality.errors import BackendDown, ConfigError
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+    from judges.config import JudgeConfig
+
+logger = logging.getLogger(__name__)
+
+GIVEN_UP_IN_A_ROW = 8  # requests; then the server counts as down
+_TRIES_TO_CONNECT = 3  # as long as nothing has been answered
+
+
+class OpenAIBackend:
+    """A model behind chat completions or completions; ``config`` says where and within which limits.
+
+    The client lives in a thread with an event loop of its own, from the first request until ``close``. A call whose outcome
+    is unknown (timed out, cut off, or without a count of its tokens) counts at its worst case towards ``max_cost``.
+    """
+
+    def __init__(self, config: JudgeConfig) -> None:
+        """
+        Raises:
+            ConfigError: the tokenizer cannot be loaded.
+        """
+        self._config = config
+        self._key = os.environ.get(config.api_key_env, "").strip()
+        self._faults = Faults(config, self._key)
+        self._count = TokenCounter(config.tokenizer)
+        self._requests = Pace(config.requests_per_minute)
+        self._tokens = Pace(config.tokens_per_minute)
+        self._budget = Budget(config.max_cost)
+        self._client: AsyncOpenAI | None = None
+        self._loop = LoopThread("openai-backend")
+        self._calls = self._errors = self._prompt_tokens = self._completion_tokens = 0
+        self._answered = self._given_up_in_a_row = 0
+
+    @property
+    def identity(self) -> str:
+        """Server, path, kind of endpoint and model, and a hash of what else is sent."""
+        url = urlsplit(self._config.base_url)
+        name = f"openai:{url.netloc}{url.path.rstrip('/')}:{self._config.endpoint}:{self._config.model}"
+        if not self._config.extra_body:
+            return name
+        extra = json.dumps(dict(self._config.extra_body), sort_keys=True)
+        return f"{name}:{hashlib.sha256(extra.encode()).hexdigest()[:16]}"
+
+    @property
+    def usage(self) -> Usage:
+        """What was sent and what it cost since the backend was opened."""
+        return Usage(
+            calls=self._calls,
+            errors=self._errors,
+            prompt_tokens=self._prompt_tokens,
+            completion_tokens=self._completion_tokens,
+            cost=self._budget.spent if self._config.prices else None,
+        )
+
+    def estimate(self, requests: Sequence[Request]) -> Estimate:
+        """Tokens and cost of asking each of ``requests`` once, every answer being as long as it may be."""
+        prompt_tokens = sum(map(self._count.expected, requests))
+        completion_tokens = sum(request.decoding.max_tokens for request in requests)
+        prices = self._config.prices
+        cost = prices.cost(prompt_tokens, completion_tokens) if prices else None
+        return Estimate(len(requests), prompt_tokens, completion_tokens, cost, self._count.method)
+
+    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
+        """See :class:`judges.answers.Backend`. An interrupt is raised after what had arrived has been given out.
+
+        Raises:
+            BackendDown: the server cannot be reached or refuses everybody, ``max_cost`` is reached, ``total_timeout`` is over,
+                or eight requests in a row were given up.
+            ConfigError: there is no key for a server that is not a local one.
+        """
+        if not self._key and not is_local(self._config.base_url):
+            raise ConfigError(
+                f"judge {self._config.name}: {self._config.base_url} wants a key, and the environment variable "
+                f"{self._config.api_key_env} is not set; set it, or name another one by api_key_env"
+            )
+        return self._loop.stream(lambda put: self._answer_all(requests, put))
+
+    def close(self) -> None:
+        """Closes the connections and ends the thread."""
+        if self._client is not None:
+            self._loop.run(self._client.close(), timeout=10)
+            self._client = None
+        self._loop.close()
+
+    def __enter__(self) -> OpenAIBackend:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def _answer_all(self, requests: Sequence[Request], put: Callable[[tuple[int, Answer]], None]) -> None:
+        waiting = iter(enumerate(requests))
+        spent: list[BudgetSpent] = []
+
+        async def work() -> None:
+            for number, request in waiting:
+                try:
+                    answer = await self._answer_one(request)
+                except BudgetSpent as error:
+                    spent.append(error)
+                    return
+                put((number, answer))
+                self._judge_the_server(answer)
+                if spent:  # what was under way is paid for and has come in; nothing new is begun
+                    return
+
+        self._connect()
+        workers = [asyncio.create_task(work()) for _ in range(min(self._config.concurrency, len(requests)))]
+        try:
+            await asyncio.wait_for(asyncio.gather(*workers), self._config.total_timeout)
+        except asyncio.TimeoutError:
+            limit = f"total_timeout of {self._config.total_timeout:g} s is over"
+            raise BackendDown(f"judge {self._config.name}: {limit}; {AGAIN}") from None
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+        if spent:
+            raise BackendDown(
+                f"judge {self._config.name}: max_cost of ${self._budget.limit:g} leaves no room for another call: "
+                f"${self._budget.spent:.6f} spent on {self._calls} calls, and the next may cost ${spent[0].needed:.6f}; "
+                "what was answered is kept: run the same command again to go on with a fresh budget"
+            )
+
+    def _connect(self) -> None:
+        if self._client is None:
+            from openai import AsyncOpenAI, DefaultAioHttpClient
+
+            for name in ("httpx", "httpx2"):  # a line for every call, at INFO
+                logging.getLogger(name).setLevel(logging.WARNING)
+            self._client = AsyncOpenAI(
+                base_url=self._config.base_url,
+                api_key=self._key or "none",
+                max_retries=0,
+                timeout=None,  # ours is of the whole try
+                http_client=DefaultAioHttpClient(trust_env=not is_local(self._config.base_url)),
+            )
+
+    async def _answer_one(self, request: Request) -> Answer:
+        """The answer, or after all retries one with an error.
+
+        Raises:
+            BackendDown: no other request will fare better.
+            BudgetSpent: ``max_cost`` does not allow another try.
+        """
+        attempt = 0
+        while True:
+            try:
+                return await self._try(request)
+            except TryAgain as failure:
+                if failure.unreachable and not self._answered and attempt + 1 >= _TRIES_TO_CONNECT:
+                    where = f"judge {self._config.name}: {self._config.base_url} cannot be reached"
+                    raise BackendDown(f"{where}: {failure}; is the server running? {AGAIN}") from None
+                if attempt >= self._config.max_retries:
+                    self._given_up_in_a_row += 1
+                    return Answer(None, error=f"{failure} (given up after {attempt + 1} tries)")
+                wait = delay(attempt, failure.retry_after)
+                logger.debug("%s; trying again in %.1f s", failure, wait)
+            await asyncio.sleep(wait)
+            attempt += 1
+
+    async def _try(self, request: Request) -> Answer:
+        """One call: an answer, or one with an error if the server finds fault with this request."""
+        from aiohttp import ClientError
+        from openai import APIConnectionError, APIStatusError
+
+        config = self._config
+        expected = self._count.expected(request) + request.decoding.max_tokens
+        prices = config.prices
+        worst = prices.cost(self._count.at_most(request), request.decoding.max_tokens) if prices else 0.0
+        await self._requests.wait()
+        await self._tokens.wait(expected)
+        await self._budget.reserve(worst)
+        cost, used = worst, float(expected)  # unless something better is known
+        self._calls += 1
+        assert self._client is not None
+        try:
+            content = chat.body(request, config.model, config.endpoint, config.max_tokens_name, config.extra_body)
+            call = self._client.post(chat.PATHS[config.endpoint], cast_to=str, body=content)
+            answer = chat.read(await asyncio.wait_for(call, config.timeout), config.endpoint)
+            cost, used = self._count_tokens(answer.prompt_tokens, answer.completion_tokens) or (cost, used)
+        except chat.BadReply as error:
+            cost, used = self._count_tokens(error.prompt_tokens, error.completion_tokens) or (cost, used)
+            raise TryAgain(self._faults.quoted(str(error))) from None
+        except APIStatusError as error:
+            cost, used = 0.0, 0.0
+            return await self._faults.of_status(error, self._client)
+        except asyncio.TimeoutError:
+            raise TryAgain(f"no answer within {config.timeout:g} s") from None
+        except (APIConnectionError, ClientError, OSError) as error:
+            failure = self._faults.of_connection(error)
+            cost, used = (0.0, 0.0) if failure.unreachable else (cost, used)
+            raise failure from None
+        finally:
+            self._budget.settle(worst, cost)
+            self._tokens.give_back(expected - used)
+        return dataclasses.replace(answer, text=self._faults.hidden(answer.text or ""))
+
+    def _judge_the_server(self, answer: Answer) -> None:
+        """Raises BackendDown when too many requests in a row were given up."""
+        if answer.error is None:
+            self._answered += 1
+            self._given_up_in_a_row = 0
+            return
+        self._errors += 1
+        if self._given_up_in_a_row >= GIVEN_UP_IN_A_ROW:
+            self._given_up_in_a_row = 0
+            raise BackendDown(
+                f"judge {self._config.name}: {self._config.base_url}: {GIVEN_UP_IN_A_ROW} requests in a row got no answer, the "
+                f"last: {answer.error}; {AGAIN}"
+            )
+
+    def _count_tokens(self, prompt: int | None, completion: int | None) -> tuple[float, float] | None:
+        """(USD, tokens) of a call whose tokens the server has counted."""
+        if prompt is None:
+            return None
+        completion = completion or 0
+        self._prompt_tokens += prompt
+        self._completion_tokens += completion
+        return self._config.prices.cost(prompt, completion) if self._config.prices else 0.0, float(prompt + completion)

@@ -1,0 +1,234 @@
+"""Every answer on disk before it is used: an SQLite file that several threads and processes may share."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import sqlite3
+import threading
+import time
+import uuid
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime, timezone
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+
+from judges.answers import Answer
+from lm_factuality.data.fetch import cache_folder
+from lm_factuality.errors import DataError
+
+logger = logging.getLogger(__name__)
+
+EXPIRY = 120.0  # seconds without a sign of life after which another process may take over what this one has claimed
+_BUSY = 60.0  # seconds to wait for another process's transaction
+_APPLICATION = 0x6C6D6661  # marks the file as ours
+_MANY = 500  # keys a query
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL, time TEXT NOT NULL, model TEXT NOT NULL)
+    WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS owners (owner TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL, beat REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS leases (key TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+def default_store() -> Path:
+    """Where answers are kept if nobody says otherwise."""
+    return cache_folder() / "answers.sqlite"
+
+
+class AnswerStore:
+    """Answers by the key of their request (:meth:`judges.answers.Request.key`), and leases: who is asking for one just now.
+
+    An answer is committed when ``put`` returns, so a killed process loses none; a power failure may take the last few, never
+    the file. It must lie on a local disk: SQLite's write-ahead log does not work on network file systems.
+    """
+
+    def __init__(self, path: str | Path | None = None, expiry: float = EXPIRY) -> None:
+        """
+        Raises:
+            DataError: the file cannot be opened, or is not an answer store.
+        """
+        self.path = Path(path) if path is not None else default_store()
+        self._expiry = expiry
+        self._owner = uuid.uuid4().hex
+        self._lock = threading.RLock()
+        self._stop = threading.Event()
+        self._heart: threading.Thread | None = None
+        with self._guarded():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False)
+            try:
+                self._open()
+            except BaseException:
+                self._database.close()
+                raise
+
+    def _open(self) -> None:
+        with self._transaction():
+            (mark,) = self._database.execute("PRAGMA application_id").fetchone()
+            (tables,) = self._database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+            if mark != _APPLICATION:
+                if tables:
+                    raise DataError(f"{self.path}: an SQLite database, but not of judges' answers; name another file")
+                for statement in _SCHEMA.split(";"):
+                    self._database.execute(statement)
+                self._database.execute(f"PRAGMA application_id = {_APPLICATION}")
+        deadline = time.monotonic() + _BUSY
+        while self._database.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            try:
+                self._database.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError:  # another process is at it: SQLite does not wait here
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+        self._database.execute("PRAGMA synchronous = NORMAL")
+
+    def __enter__(self) -> AnswerStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives back what is still claimed and closes the file."""
+        self._stop.set()
+        if self._heart is not None:
+            self._heart.join()
+            with self._guarded(), self._transaction():
+                self._database.execute("DELETE FROM leases WHERE owner = ?", (self._owner,))
+                self._database.execute("DELETE FROM owners WHERE owner = ?", (self._owner,))
+            self._heart = None
+        self._database.close()
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, Answer]:
+        """The answers that there are, by key."""
+        found = {}
+        with self._guarded():
+            for some in _batches(keys):
+                marks = ",".join("?" * len(some))
+                rows = self._database.execute(f"SELECT key, answer FROM answers WHERE key IN ({marks})", some)  # noqa: S608
+                found.update({key: Answer(**json.loads(answer)) for key, answer in rows})
+        return found
+
+    def put(self, key: str, answer: Answer, model: str = "") -> Answer:
+        """Keeps ``answer`` and returns it, or the one that another process was first to keep under the same key.
+
+        An answer with an error is not kept: its request is free to be asked again.
+        """
+        if answer.error is not None:
+            self.release([key])
+            return answer
+        text = json.dumps(
+            {name: value for name, value in asdict(answer).items() if value is not None}, ensure_ascii=False
+        )
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        with self._guarded():
+            done = self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", (key, text, now, model))
+        return answer if done.rowcount else self.get_many([key])[key]
+
+    def claim(self, keys: Iterable[str]) -> set[str]:
+        """Those of ``keys`` that the caller is now to ask for: nobody else does, and none has an answer yet.
+
+        They stay claimed until there is an answer or ``release`` or ``close``, or until this process dies or has shown no
+        sign of life for ``expiry`` seconds.
+        """
+        self._beat()
+        ours = set()
+        with self._guarded(), self._transaction():
+            self._bury()
+            for key in keys:
+                taken = self._database.execute(
+                    "INSERT OR IGNORE INTO leases SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM answers WHERE key = ?1)",
+                    (key, self._owner),
+                )
+                if taken.rowcount:
+                    ours.add(key)
+        return ours
+
+    def release(self, keys: Collection[str]) -> None:
+        """Gives back what ``claim`` gave to this store."""
+        with self._guarded(), self._transaction():
+            self._database.executemany(
+                "DELETE FROM leases WHERE key = ? AND owner = ?", [(key, self._owner) for key in keys]
+            )
+
+    def _bury(self) -> None:
+        """Frees what was claimed by processes that are gone."""
+        host, now = socket.gethostname(), time.time()
+        for owner, its_host, pid, beat in self._database.execute(
+            "SELECT owner, host, pid, beat FROM owners"
+        ).fetchall():
+            if now - beat > self._expiry or (its_host == host and not _is_alive(pid)):
+                self._database.execute("DELETE FROM leases WHERE owner = ?", (owner,))
+                self._database.execute("DELETE FROM owners WHERE owner = ?", (owner,))
+
+    def _beat(self) -> None:
+        """Says that this store lives, and has a thread say it again from time to time."""
+        with self._guarded():
+            row = (self._owner, socket.gethostname(), os.getpid(), time.time())
+            self._database.execute("INSERT OR REPLACE INTO owners VALUES (?, ?, ?, ?)", row)
+            if self._heart is None:
+                self._heart = threading.Thread(target=self._keep_beating, name="answer-store", daemon=True)
+                self._heart.start()
+
+    def _keep_beating(self) -> None:
+        while not self._stop.wait(self._expiry / 4):
+            try:
+                self._beat()
+            except DataError as error:
+                logger.warning("%s; other processes may ask again what this one is asking", error)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """One thread at a time, and errors of SQLite with the name of the file."""
+        with self._lock:
+            try:
+                yield
+            except sqlite3.OperationalError as error:
+                raise DataError(
+                    f"{self.path}: the answer store cannot be used: {error}; it needs a folder on a local disk that can be "
+                    "written to and has space"
+                ) from error
+            except sqlite3.DatabaseError as error:
+                raise DataError(
+                    f"{self.path}: not an SQLite file of judges' answers, or a damaged one ({error}); move it away to begin a "
+                    "new one, or name another file"
+                ) from error
+            except OSError as error:
+                raise DataError(f"{self.path}: the folder of the answer store cannot be made: {error}") from error
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether a process of this machine runs; on Windows, where asking would end it, always yes: there only time tells."""
+    if os.name == "nt":
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _batches(keys: Iterable[str]) -> Iterator[list[str]]:
+    remaining = iter(keys)
+    while some := list(islice(remaining, _MANY)):
+        yield some
