@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,11 @@ def validate(targets: Sequence[str], include_path: Sequence[str] = (), data_dir:
 def _check(target: str, config: dict[str, Any], data_dir: str | None) -> Report:
     problems: list[str] = []
     data_dir = data_dir or config["metadata"].get("data_dir")
-    if getattr(config.get("class"), "__name__", "") == "PerplexityTask":
+    kind = getattr(config.get("class"), "__name__", "FactorTask")
+    if kind == "PerplexityTask":
         return _check_texts(target, config, data_dir)
+    if kind != "FactorTask":
+        return _check_built(target, config, data_dir)
     if config.get("class") is None:
         problems.append(
             f"{target}: no FACTOR task: it does not include tasks/factor/_factor.yaml, which names the class"
@@ -95,16 +99,40 @@ def _check_texts(target: str, config: dict[str, Any], data_dir: str | None) -> R
     return Report(target, tuple(dict.fromkeys(problems)), len(documents), len(documents), (("", shown),))
 
 
+def _check_built(target: str, config: dict[str, Any], data_dir: str | None) -> Report:
+    """The same for tasks that check all they read when they are made: FELM and everything that is judged."""
+    try:
+        with _quietly():
+            task = config["class"](data_dir=data_dir, config=config)
+            task.build_all_requests()
+    except FactualityError as error:
+        return Report(target, tuple(str(error).split("\n")))
+    documents, first = list(task.eval_docs), task.instances[0]
+    problems = (
+        f"{target}: row {number}: {doc['problem']}" for number, doc in enumerate(documents) if doc.get("problem")
+    )
+    text = str(first.args[0])
+    shown = text if len(text) <= _SHOWN else f"... {text[-_SHOWN:]}"
+    return Report(target, tuple(problems), len(documents), len(task.instances), ((shown, str(first.args[1])),))
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the suite's warnings: what a task would warn of is in the report."""
+    suite = logging.getLogger("lm_factuality")
+    level = suite.level
+    suite.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        suite.setLevel(level)
+
+
 def _first_requests(config: dict[str, Any], data_dir: str | None) -> tuple[tuple[str, str], ...]:
     """The requests that lm_eval builds for the first row: (context, continuation) of each choice."""
     from lm_factuality.harness import FactorTask
 
-    suite = logging.getLogger("lm_factuality")
-    level = suite.level
-    suite.setLevel(logging.ERROR)  # what the task would warn of is in the report already
-    try:
+    with _quietly():
         task = FactorTask(data_dir=data_dir, config=config)
         task.build_all_requests(limit=1)
-    finally:
-        suite.setLevel(level)
     return tuple(tuple(instance.args[:2]) for instance in task.instances)

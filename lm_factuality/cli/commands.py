@@ -12,6 +12,7 @@ from typing import Any
 
 from lm_factuality.cli import certify, claims, compare, references, score
 from lm_factuality.cli import index as indexes
+from lm_factuality.cli import judge as judging
 from lm_factuality.cli import verify as verifying
 from lm_factuality.console import print_table
 from lm_factuality.data.fetch import blob_id, cached_path, fetch, locate
@@ -205,6 +206,8 @@ COMMANDS = (
             "  lm-factuality validate factor --data-dir my_folder", _validate_options, _validate),
     Command("compare", "put results beside each other and beside published figures",
             compare.EXAMPLES, compare.options, compare.compare),
+    Command("judge", "mark generations that are on disk, without the model that made them", judging.EXAMPLES,
+            judging.options, judging.judge),
     Command("score", "score saved outputs of a judge, without any model", score.EXAMPLES, score.options, score.score),
     Command("verify", "say whether passages support claims, as a judge sees it", verifying.EXAMPLES, verifying.options,
             verifying.verify),

@@ -44,9 +44,12 @@ def run(arguments: Sequence[str]) -> None:
 
     Raises:
         ConfigError, DataError: as the module says, and for tasks that nobody knows.
+        BackendDown: a judge could not be asked; results and generations are saved.
     """
     from lm_eval._cli import HarnessCLI
     from lm_eval.utils import setup_logging
+
+    from lm_factuality.harness import judging
 
     setup_logging()
     register_models()
@@ -67,12 +70,14 @@ def run(arguments: Sequence[str]) -> None:
     before = _results_files(output)
     if output:
         _check_writable(Path(output))
+    judging.begin_run(output)
     try:
         parsed.func(parsed)
     except ValueError as error:
         if str(error).startswith("Tasks not found"):
             raise _unknown_tasks(str(error)) from error
         raise
+    judging.raise_failures()
     if output and _results_files(output) <= before and _is_first_process():
         raise DataError(f"{output}: lm_eval saved no results; its log above says why")
 

@@ -1,0 +1,111 @@
+"""``lm-factuality judge``: marks generations that are on disk, without the model that made them."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lm_factuality.console import print_table
+
+if TYPE_CHECKING:
+    from judges.asking import Plan
+    from judges.config import JudgeConfig
+
+EXAMPLES = """\
+  lm-factuality judge felm_gen --samples results/my-model/samples_felm_gen_*.jsonl --judge lexical --out judged
+  lm-factuality judge felm_gen --samples FILE --judge my_judge.yaml --out judged --dry-run
+  lm-factuality judge felm_gen --samples FILE --judge my_judge.yaml --out judged --max-cost 5
+
+FILE is a samples file of lm_eval (--log_samples), or what a run saved before its judge began. Answers that the judge has given
+before are not asked for again: a command that was interrupted goes on where it ended when it is given again."""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """The options of ``judge``."""
+    from judges.generation import generation_names
+
+    parser.add_argument("task", choices=generation_names(), help="the task that the samples are of")
+    parser.add_argument("--samples", type=Path, nargs="+", required=True, metavar="FILE", help="generations of one run")
+    parser.add_argument("--judge", required=True, metavar="CONFIG", help="a judge's YAML, or 'lexical'")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder for metrics.json and verdicts.jsonl"
+    )
+    parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the shared store)")
+    parser.add_argument("--dry-run", action="store_true", help="print calls, tokens and cost; send nothing")
+    parser.add_argument(
+        "--max-cost", type=float, metavar="USD", help="stop before this is spent; the config has to name prices"
+    )
+
+
+def judge(parsed: argparse.Namespace) -> int:
+    """Judges, writes both files and prints the table.
+
+    Raises:
+        DataError: the samples; every bad line is named.
+        ConfigError: the judge's config.
+        BackendDown: the judge cannot be reached or its budget is spent; what it answered is kept.
+    """
+    from judges.certificates import find_certificate
+    from judges.config import load_judge_config
+    from judges.generation import find_generation
+    from judges.judge import Judge
+    from judges.samples import read_samples
+    from lm_factuality.files import write_json, write_lines
+
+    config = _with_budget(load_judge_config(parsed.judge), parsed.max_cost)
+    generation = find_generation(parsed.task)
+    samples = read_samples(parsed.samples, generation)
+    with Judge.open(config, parsed.store) as opened:
+        if parsed.dry_run:
+            _print_plan(parsed.task, config.name, generation.plan(opened, samples.docs, samples.responses))
+            return 0
+        certificate = find_certificate(opened)
+        verdicts = generation.judge(opened, samples.docs, samples.responses)
+        usage = opened.usage
+    summary = generation.summarise(samples.docs, verdicts)
+    about: dict[str, Any] = {
+        "task": parsed.task, "judge": config.describe(generation.prompt_names), "judge_usage": dataclasses.asdict(usage),
+        "judge_certificate": certificate, "samples": [path.name for path in parsed.samples],
+    }  # fmt: skip
+    write_lines(parsed.out / "verdicts.jsonl", (json.dumps(verdict, ensure_ascii=False) for verdict in verdicts))
+    write_json(parsed.out / "metrics.json", {**summary, "about": about})
+    columns, rows, notes = generation.table(summary)
+    certified = "certified" if certificate else "no certificate: see lm-factuality certify"
+    asked = f"Judge {config.name} ({certified}): {usage.stored} answers were on disk, {usage.calls} calls, {usage}."
+    again = [f"{usage.errors} requests got no answer: the same command asks them again."] if usage.errors else []
+    print_table(f"{parsed.task}, judged by {config.name}", columns, rows, [*notes, asked, *again])
+    sys.stdout.write(f"Written to {parsed.out / 'metrics.json'} and verdicts.jsonl beside it\n")
+    return 0
+
+
+def _with_budget(config: JudgeConfig, max_cost: float | None) -> JudgeConfig:
+    return config if max_cost is None else dataclasses.replace(config, max_cost=max_cost)
+
+
+def _print_plan(task: str, judge: str, steps: list[tuple[str, Plan]]) -> None:
+    rows = [
+        (step, f"{plan.total:,}", f"{plan.stored:,}", f"{plan.to_send:,}", f"{plan.estimate.prompt_tokens:,}",
+         f"{plan.estimate.max_completion_tokens:,}", _dollars(plan.estimate.max_cost))
+        for step, plan in steps
+    ]  # fmt: skip
+    costs = [plan.estimate.max_cost for _, plan in steps]
+    total = sum(cost for cost in costs if cost is not None)
+    counted = sorted({plan.estimate.counted_by for _, plan in steps})
+    columns = ("step", "#requests", "#on disk", "#to send", "#prompt tokens", "#generated at most", "#USD at most")
+    notes = [
+        f"Prompt tokens: {', '.join(counted)}. Nothing was sent.",
+        *(
+            [f"All steps: at most ${total:.4f}."]
+            if None not in costs
+            else ["No cost: the judge's config names no prices."]
+        ),
+    ]
+    print_table(f"{task}, judged by {judge}: what would be asked", columns, rows, notes)
+
+
+def _dollars(cost: float | None) -> str:
+    return "-" if cost is None else f"{cost:.4f}"

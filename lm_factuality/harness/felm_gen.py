@@ -1,0 +1,121 @@
+"""The lm_eval task of FELM-gen: the evaluated model answers FELM's prompts, and a judge marks its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from judges.felm.rows import DOMAINS, FelmRow, read_rows
+from judges.felm_gen import FELM_GEN
+from judges.felm_gen.scores import ERROR_KINDS, LEVELS, count, count_at, count_types, error_rate, is_unscored
+from lm_factuality.data.fetch import locate
+from lm_factuality.data.registry import find_source
+from lm_factuality.harness.judging import JudgedTask
+from lm_factuality.harness.stderr import Aggregation
+from lm_factuality.statistics import pooled_stderr
+
+
+class FelmGenTask(JudgedTask):
+    """Built by lm_eval from ``tasks/felm/felm_gen.yaml``.
+
+    Metrics: ``segment_error_rate`` and ``response_error_rate``, over all and (``..._DOMAIN``) for each domain, with a bootstrap
+    standard error over responses, and at worst and best (``..._worst``, ``..._best``: every response without a verdict wrong
+    throughout, or right); ``errors_TYPE`` (segments with a knowledge, reasoning, irrelevant or fooled error, or one that the
+    judge did not type); ``no_answer`` and ``unscored`` (responses, in no rate). Samples hold the counts of their response, and
+    in ``filtered_resps`` the judge's record, as ``judges.felm_gen.FelmGen`` describes it.
+
+    ``metadata``: ``judge``, ``judge_store``, ``references`` (``published``, or a folder of ``lm-factuality data
+    fetch-references``), ``data_dir``.
+
+    Raises:
+        ConfigError, DataError: on construction, if the data or the judge cannot be used.
+    """
+
+    def __init__(
+        self, data_dir: str | None = None, cache_dir: str | None = None, download_mode: Any = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        config = dict(config or {})
+        given: dict[str, Any] = config.get("metadata") or {}
+        self._data_dir = given.get("data_dir") or data_dir
+        self._references = str(given.get("references", "published"))
+        own = {
+            "doc_to_text": "text", "doc_to_target": "index",
+            **{key: config[key] for key in ("generation_kwargs",) if key in config},
+        }  # fmt: skip
+        super().__init__(FELM_GEN, config, own, {})
+
+    def read_documents(self) -> list[dict[str, Any]]:
+        located = locate(find_source("felm"), self._data_dir)
+        metadata = self.config.metadata
+        metadata["data"] = {"file": located.path.name, "git_blob": located.blob, "is_published": located.is_upstream}
+        texts = self._reference_texts()
+        return [_document(row, texts(row)) for row in read_rows(located.path)]
+
+    def _reference_texts(self) -> Callable[[FelmRow], tuple[str, ...]]:
+        """The contents of a row's references: those in the published file, or those that were fetched."""
+        if self._references == "published":
+            return lambda row: row.reference_texts
+        from lm_factuality.references import ReferenceCache, collect_links
+
+        cache = ReferenceCache(Path(self._references))
+        return lambda row: tuple(
+            found.text
+            for url in collect_links([{"ref": row.references}]).urls
+            if (found := cache.get(url)) and found.text
+        )
+
+    def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+        """The counts of one response, under the name of every score that they are part of."""
+        if "bypass" in self._metric_fn_list:  # lm_eval's --predict_only
+            return {}
+        (verdict,) = results
+        domain = verdict["domain"]
+        found: dict[str, Any] = {"unscored": verdict["unscored"] if is_unscored(verdict) else None}
+        found["no_answer"] = verdict["no_answer"]
+        found |= {f"errors_{kind}": number for kind, number in count_types(verdict).items()}
+        for level in LEVELS:
+            counts = None if verdict["unscored"] else list(count(verdict, level))
+            found |= {f"{level}_error_rate": counts, f"{level}_error_rate_{domain}": counts}
+            found |= {f"{level}_error_rate_{bound}": list(count_at(verdict, level, bound)) for bound in _BOUNDS}
+        return found
+
+    def aggregation(self) -> dict[str, Aggregation]:
+        """How each metric becomes one number."""
+        named = {name: Aggregation(_how_many) for name in ("no_answer", "unscored")}
+        named |= {f"errors_{kind}": Aggregation(lambda counts: float(sum(counts))) for kind in ERROR_KINDS}
+        for level in LEVELS:
+            scored = Aggregation(
+                lambda rows: _pooled(_scored(rows)), lambda rows: pooled_stderr(_scored(rows), error_rate)
+            )
+            named |= {f"{level}_error_rate{suffix}": scored for suffix in ("", *(f"_{domain}" for domain in DOMAINS))}
+            named |= {f"{level}_error_rate_{bound}": Aggregation(_pooled) for bound in _BOUNDS}
+        return named
+
+    def higher_is_better(self) -> dict[str, bool]:
+        return dict.fromkeys(self.aggregation(), False)
+
+
+_BOUNDS = ("worst", "best")
+
+
+def _document(row: FelmRow, texts: Sequence[str]) -> dict[str, Any]:
+    """A row as the samples show it: with its references, so that samples can be judged without the data file. ``text`` is what
+    the model sees."""
+    return {
+        "index": row.index, "domain": row.domain, "prompt": row.prompt, "text": row.prompt.strip(),
+        "reference_texts": [text for text in texts if text.strip()],
+    }  # fmt: skip
+
+
+def _scored(rows: Sequence[Any]) -> list[Any]:
+    return [row for row in rows if row is not None]
+
+
+def _pooled(rows: Sequence[Sequence[int]]) -> float:
+    return error_rate([sum(column) for column in zip(*rows, strict=True)] or [0, 0])
+
+
+def _how_many(reasons: Sequence[Any]) -> float:
+    return float(sum(reason is not None for reason in reasons))

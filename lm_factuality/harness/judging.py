@@ -1,0 +1,238 @@
+"""The judge inside an lm_eval run: a Filter that sees all generations of a task at once.
+
+The generations are on disk before the judge is asked. A judge that fails does not end the run: every verdict is then unscored
+with the reason, and ``raise_failures``, called when lm_eval is done, says which command judges what was kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+import logging
+import os
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lm_eval.api.filter import Filter, FilterEnsemble
+
+from judges.certificates import find_certificate
+from judges.config import JudgeConfig, load_judge_config
+from judges.generation import Generation, Verdict
+from judges.judge import Judge
+from judges.samples import to_line
+from lm_factuality.data.fetch import cache_folder
+from lm_factuality.errors import BackendDown, ConfigError, FactualityError
+from lm_factuality.files import write_lines
+from lm_factuality.harness.suite_task import SuiteTask
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_JUDGE = "lexical"
+_FILTER = "judge"  # stands after the comma in the names of lm_eval's metrics
+
+
+@dataclass
+class _Run:
+    """What a run of the command line has told, and what its judges could not do."""
+
+    folder: Path | None = None
+    failures: list[str] = field(default_factory=list)
+
+
+_run = _Run()
+
+
+def begin_run(output_path: str | None) -> None:
+    """Generations go under ``output_path`` from now on (default: the user's cache folder); forgets earlier failures."""
+    folder = Path(output_path) if output_path else None
+    _run.folder = folder.parent if folder is not None and folder.suffix == ".json" else folder
+    _run.failures.clear()
+
+
+def failures() -> list[str]:
+    """What judges could not do since ``begin_run``, each with the command that resumes; in the first process those of all."""
+    return list(_run.failures)
+
+
+def raise_failures() -> None:
+    """
+    Raises:
+        BackendDown: there are failures.
+    """
+    if _run.failures:
+        raise BackendDown("\n".join(_run.failures))
+
+
+@dataclass(frozen=True)
+class Judging:
+    """A task's judge, checked but not yet open. ``metadata`` is the task's, in which the results say what judged."""
+
+    generation: Generation
+    config: JudgeConfig
+    given: str
+    store: Path | None
+    metadata: dict[str, Any]
+
+    def judge(self, docs: Sequence[Mapping[str, Any]], responses: Sequence[Sequence[str]]) -> list[Verdict]:
+        """One record a document, whatever happens to the judge."""
+        saved = _save(self.generation.name, docs, responses)
+        failure = None
+        try:
+            with Judge.open(self.config, self.store) as judge:
+                verdicts = self.generation.judge(judge, docs, responses)
+                usage = judge.usage
+            self.metadata["judge_usage"] = dataclasses.asdict(usage)
+            if usage.errors:
+                lost = f"{usage.errors} requests got no answer"
+                if all(verdict["unscored"] for verdict in verdicts):
+                    failure = f"{lost}, and nothing has a verdict: {verdicts[0]['unscored']}"
+                else:
+                    logger.warning("%s", self._advice(lost, [saved]))
+        except FactualityError as error:
+            failure = str(error)
+            reason = f"the judge failed: {failure.splitlines()[0]}"
+            verdicts = [
+                self.generation.unscored(doc, texts, reason) for doc, texts in zip(docs, responses, strict=True)
+            ]
+        except KeyboardInterrupt:
+            logger.error("%s", self._advice("interrupted", [saved]))
+            raise
+        self._report(saved, failure)
+        return verdicts
+
+    def _report(self, saved: _Saved, failure: str | None) -> None:
+        """Tells of a failure in any process; with several, the first tells of all of them, for its exit code ends the run."""
+        outcomes = _from_all_processes((saved, failure))
+        reasons = list(dict.fromkeys(reason for _, reason in outcomes if reason is not None))
+        if reasons and _is_first_process():
+            _run.failures.append(self._advice(" / ".join(reasons), [each for each, _ in outcomes]))
+            logger.error("%s", _run.failures[-1])
+
+    def _advice(self, failure: str, saved: Sequence[_Saved]) -> str:
+        """What happened, and what judges the generations without the model. Processes that had the same documents, as lm_eval
+        leaves them where it does not share the work out, count once."""
+        files = list({each.digest: str(each.path) for each in reversed(saved)}.values())[::-1]
+        store = ["--store", str(self.store)] if self.store else []
+        out = str(Path(files[0]).with_suffix(""))
+        command = ["judge", self.generation.name, "--samples", *files, "--judge", self.given, *store, "--out", out]
+        return (
+            f"{self.generation.name}: the judge failed: {failure}\nNothing is lost: the generations are kept, and so is what was "
+            f"answered. When this is mended, judge them without the model:\n  {shlex.join(['lm-factuality', *command])}"
+        )
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """The generations of one process: where they are, and a hash of their documents."""
+
+    path: Path
+    digest: str
+
+
+def _save(task: str, docs: Sequence[Mapping[str, Any]], responses: Sequence[Sequence[str]]) -> _Saved:
+    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H-%M-%S.%f")
+    rank = f"_rank{os.environ.get('RANK', '0')}" if _world_size() > 1 else ""
+    path = (_run.folder or cache_folder()) / "generations" / f"{task}_{now}{rank}.jsonl"
+    write_lines(path, (to_line(doc, texts) for doc, texts in zip(docs, responses, strict=True)))
+    return _Saved(path, hashlib.sha256("\n".join(to_line(doc, []) for doc in docs).encode()).hexdigest())
+
+
+class JudgingFilter(Filter):  # type: ignore[misc]
+    """lm_eval's Filter around a ``Judging``: the responses of all documents in, a verdict record for each out. Samples files
+    hold it as a JSON text, under ``filtered_resps``."""
+
+    def __init__(self, judging: Judging, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._judging = judging
+
+    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[Mapping[str, Any]]) -> list[_Record]:
+        return [_Record(each) for each in self._judging.judge(docs, [list(each) for each in resps])]
+
+
+class _Record(dict[str, Any]):
+    """A verdict record whose text is JSON: lm_eval writes what a filter returns as text."""
+
+    def __str__(self) -> str:
+        return json.dumps(self, ensure_ascii=False)
+
+
+class JudgedTask(SuiteTask):
+    """A task whose generations are marked by the judge that ``metadata`` names: ``judge`` (a YAML or the name of one, default
+    ``lexical``) and ``judge_store`` (the file with its answers). ``process_results`` is given its ``generation``'s record.
+
+    Raises:
+        ConfigError, DataError: on construction, before anything is generated, if there is no such judge, or its settings, prompts
+            or store cannot be used.
+    """
+
+    def __init__(
+        self, generation: Generation, config: Mapping[str, Any], own: Mapping[str, Any], metadata: Mapping[str, Any]
+    ) -> None:
+        given = config.get("metadata") or {}
+        name, store = str(given.get("judge") or DEFAULT_JUDGE), given.get("judge_store")
+        judge_config = load_judge_config(name)
+        about = check_judge(judge_config, generation, Path(str(store)) if store else None)
+        super().__init__(
+            config, {"output_type": "generate_until", **own}, {**metadata, "judge": judge_config.name, **about}
+        )
+        self.config.metadata.pop("judge_store", None)  # a path of this machine, which is no part of the results
+        judging = Judging(generation, judge_config, name, Path(str(store)) if store else None, self.config.metadata)
+        make: Callable[[], JudgingFilter] = partial(JudgingFilter, judging)
+        self._filters = [FilterEnsemble(_FILTER, [make])]
+
+    def override_metric(self, metric_name: str) -> None:
+        """For ``--predict_only``, which asks for generations and no more: no judge; ``lm-factuality judge`` reads the samples."""
+        super().override_metric(metric_name)
+        if metric_name == "bypass":
+            self._filters = [FilterEnsemble("none", [_Unjudged])]
+
+
+class _Unjudged(Filter):  # type: ignore[misc]
+    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[Mapping[str, Any]]) -> list[str]:
+        return [each[0] for each in resps]
+
+
+def check_judge(config: JudgeConfig, generation: Generation, store: Path | None) -> dict[str, Any]:
+    """What the results say of a judge: its config with prompt hashes, and its certificate if it has one.
+
+    Raises:
+        ConfigError, DataError: it cannot be used. Whether its server is up shows only when it is asked.
+    """
+    from judges.backends.faults import is_local
+
+    about: dict[str, Any] = {"judge_config": config.describe(generation.prompt_names)}
+    if config.backend == "openai" and not os.environ.get(config.api_key_env) and not is_local(config.base_url):
+        raise ConfigError(
+            f"judge {config.name}: the environment variable {config.api_key_env} is not set, and {config.base_url} wants a key"
+        )
+    with Judge.open(config, store) as judge:
+        if certificate := find_certificate(judge):
+            about["judge_certificate"] = certificate
+    return about
+
+
+def _world_size() -> int:
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _is_first_process() -> bool:
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def _from_all_processes(value: Any) -> list[Any]:
+    """``value`` of every process of the run, the first process's first."""
+    if _world_size() == 1:
+        return [value]
+    from torch import distributed
+
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return [value]
+    found: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(found, value)
+    return found

@@ -1,0 +1,161 @@
+"""``lm-factuality judge`` on saved samples."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lm_factuality.cli.main import main
+from tests.judges.felm_gen_rule import ROWS, mark
+from tests.judges.server import JudgeServer
+
+RESPONSES = ("It is seven years old. It is iron.", "A current.", "3 * 4 = 12. It is seven.", "", "Twelve.")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+@pytest.fixture
+def server():
+    running = JudgeServer(mark)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def judge_yaml(server, tmp_path) -> Path:
+    path = tmp_path / "my_judge.yaml"
+    prices = {"prompt": 100.0, "completion": 100.0}
+    content = {
+        "backend": "openai",
+        "model": "small-judge",
+        "base_url": server.base_url,
+        "prices": prices,
+        "concurrency": 1,
+    }
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def samples(tmp_path) -> Path:
+    path = tmp_path / "samples_felm_gen.jsonl"
+    lines = [
+        {"doc": {"index": index, "domain": domain, "prompt": prompt, "reference_texts": [text]}, "resps": [[response]]}
+        for (index, domain, prompt, text), response in zip(ROWS, RESPONSES, strict=True)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def judge(samples, judge_yaml, tmp_path):
+    def run(*options: str, name: str | Path = judge_yaml, out: str = "judged") -> int:
+        return main(
+            [
+                "judge",
+                "felm_gen",
+                "--samples",
+                str(samples),
+                "--judge",
+                str(name),
+                "--out",
+                str(tmp_path / out),
+                *options,
+            ]
+        )
+
+    return run
+
+
+def read(folder: Path) -> tuple[dict, list[dict]]:
+    lines = (folder / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
+    return json.loads((folder / "metrics.json").read_text(encoding="utf-8")), [json.loads(line) for line in lines]
+
+
+def test_metrics_verdicts_and_a_table(judge, tmp_path, capsys):
+    assert judge() == 0
+    metrics, verdicts = read(tmp_path / "judged")
+    assert metrics["ALL"]["segment"]["errors"] == 2
+    assert metrics["ALL"]["no_answer"] == 1
+    assert metrics["about"]["judge"]["name"] == "my_judge"
+    assert metrics["about"]["samples"] == ["samples_felm_gen.jsonl"]
+    assert [each["index"] for each in verdicts] == [row[0] for row in ROWS]
+    assert verdicts[0]["errors"] == ["knowledge", None]
+    printed = capsys.readouterr().out
+    assert "33.3%" in printed
+    assert "no certificate" in printed
+    assert str(tmp_path / "judged" / "metrics.json") in printed
+
+
+def test_judging_again_asks_nothing_and_says_the_same(judge, server, tmp_path):
+    assert judge() == 0
+    sent = len(server.bodies)
+    assert judge(out="again") == 0
+    assert len(server.bodies) == sent
+    first, second = read(tmp_path / "judged"), read(tmp_path / "again")
+    assert first[1] == second[1]
+    assert second[0]["about"]["judge_usage"]["calls"] == 0
+    del first[0]["about"], second[0]["about"]
+    assert first[0] == second[0]
+
+
+def test_a_dry_run_sends_nothing(judge, server, tmp_path, capsys):
+    assert judge("--dry-run") == 0
+    assert not server.bodies
+    assert not (tmp_path / "judged").exists()
+    printed = capsys.readouterr().out
+    assert "cutting" in printed
+    assert "marking" in printed
+    assert "Nothing was sent" in printed
+
+
+def test_the_budget_of_the_command_line_holds(judge, server, tmp_path, capsys):
+    assert judge("--max-cost", "0.000001") == 1
+    assert not server.bodies
+    assert not (tmp_path / "judged").exists()
+    assert judge("--max-cost", "1", name="lexical") == 1
+    assert "max_cost needs prices" in capsys.readouterr().err
+
+
+def test_the_lexical_judge_needs_no_server(judge, tmp_path, capsys):
+    assert judge(name="lexical") == 0
+    metrics, _ = read(tmp_path / "judged")
+    assert metrics["unscored"] == {"no evidence": 2}
+    assert "Unscored: no evidence 2." in capsys.readouterr().out
+
+
+def test_a_store_of_ones_own(judge, tmp_path):
+    assert judge("--store", str(tmp_path / "mine.sqlite")) == 0
+    assert (tmp_path / "mine.sqlite").is_file()
+    assert not (tmp_path / "home" / "answers.sqlite").exists()
+
+
+def test_bad_samples_are_refused_before_anything_is_asked(judge, samples, server, capsys):
+    lines = samples.read_text(encoding="utf-8").splitlines()
+    samples.write_text("\n".join([lines[0], "{}", lines[0], "no"]) + "\n", encoding="utf-8")
+    assert judge() == 1
+    message = capsys.readouterr().err
+    for number in (2, 3, 4):
+        assert f"{samples}:{number}: " in message
+    assert not server.bodies
+
+
+def test_wrong_names_are_refused(judge, samples, tmp_path, capsys):
+    assert judge(name="lexicl") == 1
+    assert "did you mean lexical" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["judge", "felm", "--samples", str(samples), "--judge", "lexical", "--out", str(tmp_path)])
+    assert "felm_gen" in capsys.readouterr().err
+
+
+def test_help_has_examples(capsys):
+    with pytest.raises(SystemExit):
+        main(["judge", "--help"])
+    assert "lm-factuality judge felm_gen --samples" in capsys.readouterr().out

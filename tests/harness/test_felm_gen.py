@@ -1,0 +1,333 @@
+"""FELM-gen through lm_eval: the judge as a filter, and what is left when it fails."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shlex
+from functools import partialmethod
+from pathlib import Path
+
+import pytest
+import yaml
+
+from judges.felm_gen import FELM_GEN
+from judges.judge import Judge
+from lm_factuality.cli.main import main
+from lm_factuality.errors import ConfigError
+from tests.judges.felm_gen_rule import ROWS, felm_line, mark
+from tests.judges.server import Act, JudgeServer
+
+ANSWER = r"It was opened in 1870. It is made of seven bricks.\n\nIt is old."
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch) -> Path:
+    """A cache folder of its own, so that no answer and no certificate is there before."""
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def server():
+    running = JudgeServer(mark)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def data_dir(tmp_path) -> Path:
+    folder = tmp_path / "felm"
+    folder.mkdir()
+    lines = (json.dumps(felm_line(*row)) for row in ROWS)
+    (folder / "all.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def write_judge(tmp_path):
+    def write(base_url: str, **keys) -> Path:
+        path = tmp_path / "my_judge.yaml"
+        content = {"backend": "openai", "model": "small-judge", "base_url": base_url, "max_retries": 0, **keys}
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def run(data_dir, tmp_path, monkeypatch):
+    """``lm-factuality run`` with the answer above to every prompt, without lm_eval's own tasks; returns the exit code."""
+    from lm_eval.tasks import TaskManager
+
+    monkeypatch.setattr(TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False))
+
+    def start(*options: str, answer: str = ANSWER, **metadata) -> int:
+        given = json.dumps({"data_dir": str(data_dir), **metadata})
+        model = ["--model", "constant-answer", "--model_args", json.dumps({"answer": answer})]
+        output = ["--output_path", str(tmp_path / "out"), "--log_samples"]
+        return main(["run", *model, "--tasks", "felm_gen", *output, "--metadata", given, *options])
+
+    return start
+
+
+def results_in(folder: Path) -> dict:
+    return json.loads(max(folder.rglob("results_*.json")).read_text(encoding="utf-8"))
+
+
+def samples_in(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in max(folder.rglob("samples_*.jsonl")).read_text(encoding="utf-8").splitlines()]
+
+
+def verdicts_in(folder: Path) -> list[dict]:
+    return [json.loads(sample["filtered_resps"][0]) for sample in samples_in(folder)]
+
+
+def expect_the_same(metrics: dict, summary: dict) -> None:
+    """lm_eval's metrics are those of ``summary``."""
+    for name in [key for key, value in summary.items() if "segment" in value]:
+        for level in ("segment", "response"):
+            suffix = "" if name == "ALL" else f"_{name}"
+            rate = summary[name][level]["error_rate"]
+            found = metrics[f"{level}_error_rate{suffix},judge"]
+            assert found == (pytest.approx(float("nan"), nan_ok=True) if rate is None else rate)
+            if name == "ALL":
+                assert metrics[f"{level}_error_rate_stderr,judge"] == summary[name][level]["stderr"]
+                assert metrics[f"{level}_error_rate_worst,judge"] == summary[name][level]["worst"]
+                assert metrics[f"{level}_error_rate_best,judge"] == summary[name][level]["best"]
+    for kind, number in summary["ALL"]["error_types"].items():
+        assert metrics[f"errors_{kind},judge"] == number
+    assert metrics["unscored,judge"] == summary["ALL"]["unscored"]
+    assert metrics["no_answer,judge"] == summary["ALL"]["no_answer"]
+
+
+def test_with_the_lexical_judge(run, tmp_path):
+    assert run() == 0
+    results, verdicts = results_in(tmp_path / "out"), verdicts_in(tmp_path / "out")
+    metrics = results["results"]["felm_gen"]
+    assert [verdict["unscored"] for verdict in verdicts] == [None, None, "no evidence", None, "no evidence"]
+    assert metrics["unscored,judge"] == 2
+    assert metrics["segment_error_rate_best,judge"] < metrics["segment_error_rate,judge"] < 1
+    expect_the_same(metrics, FELM_GEN.summarise([], verdicts))
+    about = results["configs"]["felm_gen"]["metadata"]
+    assert about["judge"] == about["judge_config"]["name"] == "lexical"
+    assert set(about["judge_config"]["prompt_hashes"]) == {"felm_gen/segment", "felm_gen/mark_segments"}
+    assert about["data"]["is_published"] is False
+
+
+def test_with_a_judge_behind_a_server(run, server, write_judge, tmp_path):
+    judge = write_judge(server.base_url)
+    assert run(judge=str(judge), judge_store=str(tmp_path / "store.sqlite")) == 0
+    results = results_in(tmp_path / "out")
+    metrics = results["results"]["felm_gen"]
+    assert metrics["segment_error_rate,judge"] == pytest.approx(1 / 3)
+    assert metrics["response_error_rate,judge"] == 1
+    assert metrics["errors_knowledge,judge"] == 3
+    assert metrics["errors_reasoning,judge"] == 2
+    expect_the_same(metrics, FELM_GEN.summarise([], verdicts_in(tmp_path / "out")))
+    about = results["configs"]["felm_gen"]["metadata"]
+    assert about["judge_usage"]["calls"] == len(server.bodies) == 6  # five to mark, one to cut
+    assert "judge_store" not in about
+    (saved,) = (tmp_path / "out" / "generations").iterdir()
+    assert len(saved.read_text(encoding="utf-8").splitlines()) == len(ROWS)
+
+
+def test_a_certificate_is_attached(run, server, write_judge, tmp_path):
+    from judges.certificates import certificate_path, certified_identity
+    from judges.config import load_judge_config
+
+    judge = write_judge(server.base_url)
+    with Judge.open(load_judge_config(judge)) as opened:
+        path = certificate_path(certified_identity(opened))
+    path.parent.mkdir(parents=True)
+    content = {
+        "setting": "segment_cot", "date": "2024-05-01", "suite_version": "1", "data": {}, "prompt_hashes": {}, "intervals": {},
+        "scores": {"ALL": {"segment": {"f1": 0.5}}, "unscored": {"responses": 1}},
+    }  # fmt: skip
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert run(judge=str(judge)) == 0
+    about = results_in(tmp_path / "out")["configs"]["felm_gen"]["metadata"]
+    assert about["judge_certificate"]["scores"]["segment"]["f1"] == 0.5
+
+
+@pytest.mark.parametrize(("answer", "reason"), [("", "empty"), ("I'm sorry, but I can't help with that.", "refusal")])
+def test_what_is_no_answer_is_neither_right_nor_wrong(answer, reason, run, tmp_path):
+    assert run(answer=answer) == 0
+    metrics = results_in(tmp_path / "out")["results"]["felm_gen"]
+    assert (metrics["no_answer,judge"], metrics["unscored,judge"]) == (len(ROWS), 0)
+    assert metrics["segment_error_rate,judge"] != metrics["segment_error_rate,judge"]  # not a number
+    assert {sample["no_answer"] for sample in samples_in(tmp_path / "out")} == {reason}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({"judge": "lexcal"}, "no judge is called 'lexcal'; did you mean lexical"),
+        ({"judge": "nowhere/judge.yaml"}, "nowhere/judge.yaml: no such file"),
+        ({"judge_store": "pyproject.toml"}, "pyproject.toml: not an SQLite file"),
+    ],
+)
+def test_a_wrong_judge_is_an_error_before_anything_is_generated(metadata, message, run, tmp_path, capsys):
+    assert run(**metadata) == 1
+    captured = capsys.readouterr().err
+    assert message in captured
+    assert "Running generate_until" not in captured
+    assert not (tmp_path / "out" / "generations").exists()
+
+
+def test_a_judge_without_its_key_is_an_error_before_anything_is_generated(run, write_judge, capsys):
+    assert run(judge=str(write_judge("https://judge.example/v1", api_key_env="MY_JUDGE_KEY"))) == 1
+    assert "MY_JUDGE_KEY is not set" in capsys.readouterr().err
+
+
+def test_a_judge_that_is_down_costs_no_generation(run, server, write_judge, tmp_path, capsys):
+    """It goes down after three answers; the printed command asks for the others once it is up."""
+    answered: list[str] = []
+
+    def script(prompt: str, attempt: int) -> Act:
+        if len(answered) == 3:
+            return Act(status=404, text="gone")
+        answered.append(prompt)
+        return mark(prompt, attempt)
+
+    server.script = script
+    judge = write_judge(server.base_url, concurrency=1)
+    assert run(judge=str(judge), judge_store=str(tmp_path / "store.sqlite")) == 1
+    message = capsys.readouterr().err
+    metrics = results_in(tmp_path / "out")["results"]["felm_gen"]
+    assert metrics["unscored,judge"] == len(ROWS)
+    assert (metrics["segment_error_rate_worst,judge"], metrics["segment_error_rate_best,judge"]) == (1, 0)
+    assert "the judge failed: " in samples_in(tmp_path / "out")[0]["unscored"]
+
+    command = shlex.split(message.strip().splitlines()[-1])
+    assert command[:3] == ["lm-factuality", "judge", "felm_gen"]
+    server.script = mark
+    assert main(command[1:]) == 0
+    assert all(server.attempts[prompt] == 1 for prompt in answered)
+    out = Path(command[command.index("--out") + 1])
+    resumed = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+    assert resumed["ALL"]["segment"]["error_rate"] == pytest.approx(1 / 3)
+    assert resumed["about"]["judge_usage"]["stored"] == 3
+
+    assert run(judge=str(judge), judge_store=str(tmp_path / "store.sqlite")) == 0  # the failure is forgotten
+    expect_the_same(results_in(tmp_path / "out")["results"]["felm_gen"], resumed)
+
+
+def test_a_server_that_nobody_runs(run, write_judge, tmp_path, capsys):
+    assert run(judge=str(write_judge("http://127.0.0.1:9/v1", max_retries=3))) == 1
+    assert "cannot be reached" in capsys.readouterr().err
+    assert list((tmp_path / "out" / "generations").iterdir())
+
+
+def test_a_judge_that_answers_nothing_is_a_failure(run, server, write_judge, capsys):
+    server.script = lambda prompt, attempt: Act(status=400, text="no such thing")
+    assert run(judge=str(write_judge(server.base_url))) == 1
+    assert "6 requests got no answer, and nothing has a verdict: judge error: " in capsys.readouterr().err
+
+
+def test_without_an_output_path_generations_are_kept_in_the_cache(evaluate, data_dir, home):
+    from lm_factuality.harness import judging
+
+    judging.begin_run(None)
+    evaluate(
+        "constant-answer", ["felm_gen"], model_args={"answer": "So."}, metadata={"data_dir": str(data_dir)}, limit=2
+    )
+    (saved,) = (home / "generations").iterdir()
+    assert len(saved.read_text(encoding="utf-8").splitlines()) == 2
+    assert judging.failures() == []
+
+
+def test_predict_only_asks_no_judge(run, server, write_judge, tmp_path):
+    assert run("--predict_only", judge=str(write_judge(server.base_url))) == 0
+    assert not server.bodies
+    assert main(
+        ["judge", "felm_gen", "--samples", str(next((tmp_path / "out").rglob("samples_*.jsonl"))), "--judge",
+         str(write_judge(server.base_url)), "--out", str(tmp_path / "judged")]
+    ) == 0  # fmt: skip
+    assert json.loads((tmp_path / "judged" / "metrics.json").read_text(encoding="utf-8"))["ALL"]["scored"] == len(ROWS)
+
+
+def test_with_a_model_that_generates(evaluate, checkpoint, data_dir):
+    output = evaluate(
+        "hf", ["felm_gen"], model_args={"pretrained": str(checkpoint), "dtype": "float32"}, limit=2,
+        metadata={"data_dir": str(data_dir)}, gen_kwargs={"max_gen_toks": 16},
+    )  # fmt: skip
+    for sample in output["samples"]["felm_gen"]:
+        verdict = sample["filtered_resps"][0]
+        assert verdict["segments"]
+        assert "".join(" ".join(verdict["segments"]).split()) == "".join(sample["resps"][0][0].split())
+
+
+def test_on_the_published_prompts(evaluate, shared):
+    """847 prompts, of which 299 have references."""
+    metadata = {"data_dir": str(shared / "data" / "felm")}
+    output = evaluate("constant-answer", ["felm_gen"], model_args={"answer": "It opened in 1870."}, metadata=metadata)
+    metrics = output["results"]["felm_gen"]
+    assert output["n-samples"]["felm_gen"]["effective"] == 847
+    assert metrics["unscored,judge"] == 847 - 299
+    assert output["configs"]["felm_gen"]["metadata"]["data"]["is_published"] is True
+
+
+def test_an_interrupted_judge_says_how_to_go_on(evaluate, data_dir, monkeypatch, caplog):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(FELM_GEN), "judge", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate("constant-answer", ["felm_gen"], model_args={"answer": "So."}, metadata={"data_dir": str(data_dir)})
+    assert "lm-factuality judge felm_gen --samples" in caplog.text
+
+
+def test_plain_lm_eval_checks_the_judge_too(evaluate, data_dir):
+    with pytest.raises(ConfigError, match="no judge is called"):
+        evaluate("constant-answer", ["felm_gen"], model_args={"answer": "So."}, metadata={"judge": "nobody"})
+
+
+def test_the_references_may_be_those_that_were_fetched(evaluate, data_dir, tmp_path):
+    output = evaluate(
+        "constant-answer", ["felm_gen"], model_args={"answer": "It is so."},
+        metadata={"data_dir": str(data_dir), "references": str(tmp_path / "fetched")},
+    )  # fmt: skip
+    assert output["results"]["felm_gen"]["unscored,judge"] == len(ROWS)  # nothing was fetched
+
+
+def test_the_first_of_two_processes_tells_how_to_judge_the_share_of_both(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    found = context.Queue()
+    workers = [context.Process(target=_one_of_two, args=(rank, tmp_path, found)) for rank in range(2)]
+    for worker in workers:
+        worker.start()
+    told = dict(found.get(timeout=120) for _ in workers)
+    for worker in workers:
+        worker.join(30)
+    assert told[1] == []
+    (message,) = told[0]
+    command = shlex.split(message.splitlines()[-1])
+    files = command[command.index("--samples") + 1 : command.index("--judge")]
+    assert [Path(file).stem.rsplit("_", 1)[1] for file in files] == ["rank0", "rank1"]
+    assert [len(Path(file).read_text(encoding="utf-8").splitlines()) for file in files] == [3, 2]
+
+
+def _one_of_two(rank: int, folder: Path, found) -> None:
+    """Judges every other document; the judge of the second process is down."""
+    os.environ.update(RANK=str(rank), WORLD_SIZE="2")
+    from torch import distributed
+
+    from judges.config import JudgeConfig
+    from lm_factuality.harness import judging
+
+    distributed.init_process_group("gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=2)
+    docs = [dict(zip(("index", "domain", "prompt"), row[:3], strict=True), reference_texts=[row[3]]) for row in ROWS][
+        rank::2
+    ]
+    config = JudgeConfig("lexical", "lexical")
+    if rank == 1:
+        config = JudgeConfig("down", "openai", model="m", base_url="http://127.0.0.1:9/v1", max_retries=0)
+    judging.begin_run(str(folder))
+    setup = judging.Judging(FELM_GEN, config, "judge.yaml", folder / "store.sqlite", {})
+    verdicts = judging.JudgingFilter(setup).apply([["It is so."]] * len(docs), docs)
+    assert len(verdicts) == len(docs)
+    found.put((rank, judging.failures()))
+    distributed.destroy_process_group()
