@@ -39,8 +39,8 @@ $(VENV)-vllm/installed: pyproject.toml
 	$(VENV)-vllm/bin/python -m pip --disable-pip-version-check uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 
-test-vllm: $(VENV)-vllm/installed  ## the same task through vLLM and through a vLLM server
-	HF_HUB_OFFLINE=1 $(VENV)-vllm/bin/python -m pytest -m slow tests/test_vllm.py
+test-vllm: $(VENV)-vllm/installed  ## the same tasks and judges through vLLM, a vLLM server and transformers serve
+	HF_HUB_OFFLINE=1 $(VENV)-vllm/bin/python -m pytest -m slow tests/test_vllm.py tests/test_servers.py
 
 lint: install-dev  ## ruff and strict mypy
 	$(BIN)/ruff check .

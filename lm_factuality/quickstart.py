@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lm_factuality.errors import DataError
-from lm_factuality.statistics import Outcome, bootstrap_interval, clustered_stderr, mean
 from lm_factuality.harness.run import run
+from lm_factuality.statistics import Outcome, bootstrap_interval, clustered_stderr, mean
 from lm_factuality.suite import tasks_folder
 
 TASK = "sample_factor"

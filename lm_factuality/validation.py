@@ -113,7 +113,7 @@ def _check_built(target: str, config: dict[str, Any], data_dir: str | None) -> R
     )
     text = str(first.args[0])
     shown = text if len(text) <= _SHOWN else f"... {text[-_SHOWN:]}"
-    return Report(target, tuple(problems), len(documents), len(task.instances), ((shown, str(first.args[1])),))
+    return Report(target, tuple(problems), len(documents), len(task.instances), ((shown, ""),))
 
 
 @contextlib.contextmanager

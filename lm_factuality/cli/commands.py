@@ -178,7 +178,8 @@ def _validate(parsed: argparse.Namespace) -> int:
             shown = context if len(context) <= 300 else f"... {context[-300:]}"
             sys.stdout.write(f"  context of the first row: {shown!r}\n")
             for index, (_, continuation) in enumerate(report.example):
-                sys.stdout.write(f"  continuation {index}: {continuation!r}\n")
+                if continuation:
+                    sys.stdout.write(f"  continuation {index}: {continuation!r}\n")
     return 1 if any(report.problems for report in reports) else 0
 
 

@@ -1,0 +1,140 @@
+"""FELM through servers that users run: ``vllm serve`` and ``transformers serve``, asked as evaluated models and as judges.
+
+``make test-vllm`` builds the environment that this needs and runs it there.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import REPOSITORY, SHARED, TASKS
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1500),
+    pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="needs vLLM; make test-vllm installs it"),
+]
+
+BIN = Path(sys.executable).parent
+ENVIRONMENT = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
+STARTUP_SECONDS = 300
+CONTEXT = 8192  # tokens; FELM's longest prompt with documents has fewer
+CHAT = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    """A tiny GPT-2 with a long context and a chat template; its answers are noise, which has to come out as unscored."""
+    import torch
+    from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
+
+    folder = tmp_path_factory.mktemp("tiny")
+    tokenizer = AutoTokenizer.from_pretrained(TASKS / "sample" / "models" / "larger")
+    tokenizer.model_max_length, tokenizer.chat_template = CONTEXT, CHAT
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=len(tokenizer), n_positions=CONTEXT, n_embd=32, n_layer=1, n_head=2,
+        bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
+    )  # fmt: skip
+    GPT2LMHeadModel(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory) -> tuple[Path, int]:
+    """FELM whole where it is at hand, else the sample in its place; and the number of rows."""
+    published = SHARED / "data" / "felm"
+    if published.is_dir():
+        return published, 847
+    folder = tmp_path_factory.mktemp("felm")
+    shutil.copy(TASKS / "sample" / "sample_felm.jsonl", folder / "all.jsonl")
+    return folder, 120
+
+
+@pytest.fixture(scope="module", params=["vllm", "transformers"])
+def server(request, model) -> Iterator[tuple[str, str]]:
+    """(base URL that ends in /v1, the model's name there)."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    place = ["--host", "127.0.0.1", "--port", port]
+    commands = {
+        "vllm": [str(BIN / "vllm"), "serve", str(model), *place, "--dtype", "float32", "--enforce-eager",
+                 "--max-model-len", str(CONTEXT)],
+        "transformers": [str(BIN / "transformers"), "serve", str(model), *place, "--device", "cpu", "--dtype", "float32"],
+    }  # fmt: skip
+    process = subprocess.Popen(
+        commands[request.param], env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + STARTUP_SECONDS
+    try:
+        while True:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
+                break
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                assert process.poll() is None, f"{request.param} serve ended with {process.returncode}"
+                assert time.monotonic() < deadline, f"{request.param} serve is not up after {STARTUP_SECONDS} s"
+                time.sleep(1)
+        yield f"http://127.0.0.1:{port}/v1", str(model)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def command(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**ENVIRONMENT, "LM_FACTUALITY_HOME": str(home), "OPENAI_API_KEY": "not-a-real-key"}
+    return subprocess.run(
+        [str(BIN / "lm-factuality"), *arguments], cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=1400
+    )
+
+
+def test_felm_through_a_server(server, data_dir, tmp_path):
+    url, name = server
+    folder, num_rows = data_dir
+    done = command(
+        "run", "--model", "local-chat-completions", "--apply_chat_template", "--tasks", "felm_segment_vanilla", "--model_args",
+        f"model={name},base_url={url}/chat/completions,num_concurrent=8,max_retries=3,tokenized_requests=False",
+        "--gen_kwargs", "max_gen_toks=4", "--metadata", f"data_dir={folder}", "--output_path", str(tmp_path), "--log_samples",
+        home=tmp_path / "home",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    (path,) = tmp_path.rglob("samples_felm_segment_vanilla_*.jsonl")
+    samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert len(samples) == num_rows
+    assert all(isinstance(each["resps"][0][0], str) for each in samples)
+    results = json.loads(next(tmp_path.rglob("results_*.json")).read_text())["results"]["felm_segment_vanilla"]
+    assert results["unscored,none"] == sum(each["unscored"] is not None for each in samples)
+
+
+def test_a_server_is_a_judge_and_is_asked_once(server, data_dir, tmp_path):
+    url, name = server
+    judge = tmp_path / "judge.yaml"
+    decoding = {"temperature": 0.0, "max_tokens": 4}
+    config = {"backend": "openai", "model": name, "base_url": url, "decoding": decoding, "concurrency": 8}
+    judge.write_text(yaml.safe_dump(config), encoding="utf-8")
+    arguments = ["certify", "--judge", str(judge), "--setting", "segment_vanilla", "--sample", "--store", str(tmp_path / "answers")]
+    first = command(*arguments, "--out", str(tmp_path / "first.json"), home=tmp_path)
+    assert first.returncode == 0, first.stderr[-4000:]
+    second = command(*arguments, "--out", str(tmp_path / "second.json"), home=tmp_path)
+    assert second.returncode == 0, second.stderr[-4000:]
+    found = [json.loads((tmp_path / f"{each}.json").read_text()) for each in ("first", "second")]
+    assert found[0]["scores"] == found[1]["scores"]
+    assert found[0]["usage"]["calls"] >= 115
+    assert (found[1]["usage"]["calls"], found[1]["usage"]["errors"]) == (0, 0)
+    assert "not-a-real-key" not in (tmp_path / "first.json").read_text()
