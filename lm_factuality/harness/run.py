@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> None:
     from lm_eval._cli import HarnessCLI
     from lm_eval.utils import setup_logging
 
-    from lm_factuality.harness import judging
+    from lm_factuality.harness import judging, suite_task
 
     setup_logging()
     register_models()
@@ -61,7 +61,9 @@ def run(arguments: Sequence[str]) -> None:
     others = _as_list(parsed.include_path or configured.get("include_path"))
     others = [path for path in others if Path(path).resolve() != tasks_folder().resolve()]  # indexed once, not twice
     parsed.include_path = [str(tasks_folder()), *others]
-    if cache := parsed.use_cache or configured.get("use_cache"):
+    cache = parsed.use_cache or configured.get("use_cache")
+    suite_task.expect_response_cache(bool(cache))
+    if cache:
         parsed.use_cache = f"{cache}-{_model_hash(parsed, configured)}"
     folders = {Path(task).resolve().parent for task in _tasks(parsed, configured) if task.endswith((".yaml", ".yml"))}
     if len(folders) == 1:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import datasets
 from lm_eval.api.task import ConfigurableTask
 
 from lm_factuality import __version__
-from lm_factuality.errors import DataError
+from lm_factuality.errors import ConfigError, DataError
 from lm_factuality.factor.corpus import YAML_FOLDER
 from lm_factuality.harness import stderr
 from lm_factuality.harness.secrets import without_secrets
@@ -24,13 +25,32 @@ _SHOWN = 10  # problems of a data file that an error lists
 _KEPT = ("task", "task_alias", "tag")
 
 
+@dataclass
+class _Surroundings:
+    """What ``lm-factuality run`` knows of a run and lm_eval does not tell its tasks."""
+
+    has_response_cache: bool = False
+
+
+_surroundings = _Surroundings()
+
+
+def expect_response_cache(has_response_cache: bool) -> None:
+    """Says whether lm_eval answers from its response cache (``--use_cache``) in this run."""
+    _surroundings.has_response_cache = has_response_cache
+
+
 class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     """A task of which the suite, and not lm_eval, reads the data: the rows come from ``read_documents``, the metrics from
     ``process_results`` and ``aggregation``."""
 
     def __init__(self, config: Mapping[str, Any], own: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
         """``own`` is given to lm_eval as the task's config beside its name; ``metadata`` is added to the YAML's and written to
-        the results."""
+        the results.
+
+        Raises:
+            ConfigError: several samples a prompt are wanted in a run with a response cache.
+        """
         found: dict[str, Any] = {
             "version": 1.0,
             **(config.get("metadata") or {}),
@@ -39,6 +59,11 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         }
         fixed = {"metadata": found, "test_split": SPLIT, "num_fewshot": 0, "target_delimiter": "", "metric_list": []}
         super().__init__(config={**fixed, **own, **{key: config[key] for key in _KEPT if key in config}})
+        if (self.config.repeats or 1) > 1 and _surroundings.has_response_cache:
+            raise ConfigError(
+                f"{self.config.task}: takes {self.config.repeats} samples of each prompt, but lm_eval's response cache keeps one "
+                "answer a prompt, so a second run would count the same answer several times; leave out --use_cache"
+            )
         if caution := found.get("caution"):
             logger.warning("%s: %s", self.config.task, " ".join(str(caution).split()))
 

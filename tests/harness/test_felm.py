@@ -142,3 +142,11 @@ def test_all_published_rows_through_lm_eval(evaluate, shared):
     assert (results["unscored,none"], results["segment_recall,none"]) == (0, 0)
     counts = [each["segment_f1"] for each in found["samples"]["felm_segment_vanilla"]]
     assert [sum(column) for column in zip(*counts, strict=True)] == [0, 0, 787, 3639]
+
+
+def test_several_samples_and_a_response_cache_are_refused_together(data_dir, tmp_path):
+    arguments = ["--model", "constant-answer", "--model_args", "answer=x", "--tasks", "felm_segment_cot_consistency", "--limit", "2",
+                 "--metadata", f"data_dir={data_dir}"]  # fmt: skip
+    with pytest.raises(ConfigError, match="leave out --use_cache"):
+        run([*arguments, "--use_cache", str(tmp_path / "cache")])
+    run(arguments)

@@ -1,0 +1,342 @@
+"""FACTOR in open generation through lm_eval: two kinds of requests in one task, a judge, and samples that can be judged again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import pickle
+from functools import partialmethod
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+import torch
+import yaml
+
+from judges.factor_generation import FACTOR_GENERATION
+from judges.factor_generation.metrics import SCORES, SUBSETS
+from lm_factuality.cli import judge as command
+from lm_factuality.cli.main import main
+from lm_factuality.errors import ConfigError, DataError, ModelError
+from tests.conftest import TASKS, example_row
+from tests.judges.server import Act, JudgeServer
+from tests.judges.test_factor_generation import mark_by_rule
+
+TASK = "sample_factor_generation"
+BASE = TASKS / "factor" / "_factor_generation.yaml"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch) -> None:
+    """A cache folder of its own, so that no answer is there before."""
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+@pytest.fixture
+def server():
+    running = JudgeServer(mark_by_rule)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def my_judge(server, tmp_path) -> Path:
+    path = tmp_path / "my_judge.yaml"
+    content = {"backend": "openai", "model": "small-judge", "base_url": server.base_url, "max_retries": 0}
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def run(checkpoint, tmp_path, monkeypatch):
+    """``lm-factuality run`` with the smaller checkpoint, without lm_eval's own tasks; returns the exit code."""
+    from lm_eval.tasks import TaskManager
+
+    monkeypatch.setattr(TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False))
+
+    def start(*options: str, task: str = TASK, limit: int = 24, **metadata) -> int:
+        model = ["--model", "hf", "--model_args", json.dumps({"pretrained": str(checkpoint), "dtype": "float32"})]
+        output = ["--output_path", str(tmp_path / "out"), "--log_samples", "--device", "cpu", "--batch_size", "16"]
+        given = ["--metadata", json.dumps(metadata)] if metadata else []
+        return main(["run", *model, "--tasks", task, "--limit", str(limit), *output, *given, *options])
+
+    return start
+
+
+@pytest.fixture
+def my_yaml(tmp_path):
+    """Writes a YAML of a corpus of one's own."""
+
+    def write(**keys) -> str:
+        content = {"include": str(BASE), "task": "my_generation", "dataset_path": "rows.jsonl", **keys}
+        (tmp_path / "my_generation.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+        return "my_generation"
+
+    return write
+
+
+@pytest.fixture
+def tiny(checkpoint):
+    return {"pretrained": str(checkpoint), "dtype": "float32"}
+
+
+def judge_again(out: Path, *files: Path, judge: str = "lexical") -> dict:
+    """``metrics.json`` of ``lm-factuality judge``."""
+    parser = argparse.ArgumentParser()
+    command.options(parser)
+    samples = ["--samples", *map(str, files)]
+    assert command.judge(parser.parse_args(["factor_generation", *samples, "--judge", judge, "--out", str(out)])) == 0
+    return json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+
+
+def newest(folder: Path, pattern: str) -> Path:
+    return max(folder.rglob(pattern))
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def expect_the_same(metrics: dict, summary: dict) -> None:
+    """lm_eval's metrics are those of ``summary``."""
+    for subset in SUBSETS:
+        found = summary["subsets"][subset]
+        for score in SCORES:
+            value = found["accuracy"] if score == "accuracy" else found["shares"][score]
+            name = score if subset == "weighted" else f"{score}_{subset}"
+            expected = math.nan if value is None else value
+            assert metrics[f"{name},judge"] == pytest.approx(expected, nan_ok=True), name
+    assert metrics["pairs_right,judge"] == summary["pairs"]["share_right"]
+    assert metrics["unscored,judge"] == summary["unscored"]["generations"]
+    assert metrics["without_fact,judge"] == sum(summary["rows"]["without_fact"].values())
+
+
+def test_with_the_lexical_judge_and_again_from_the_samples(run, tmp_path):
+    assert run() == 0
+    results = json.loads(newest(tmp_path / "out", "results_*.json").read_text(encoding="utf-8"))
+    metrics = results["results"][TASK]
+    samples = newest(tmp_path / "out", "samples_*.jsonl")
+    summary = judge_again(tmp_path / "again", samples)
+    expect_the_same(metrics, summary)
+    assert 0 < metrics["accuracy,judge"] < 1
+    assert summary["about"]["judge_usage"]["stored"] > 0
+    assert sum(summary["subsets"]["pooled"][each] for each in ("true", "false", "neutral", "unscored")) == 72
+    (saved,) = (*tmp_path.rglob("generations/*.jsonl"),)
+    kept = judge_again(tmp_path / "kept", saved)
+    assert {**kept, "about": None} == {**summary, "about": None}
+    assert lines(tmp_path / "kept" / "verdicts.jsonl") == lines(tmp_path / "again" / "verdicts.jsonl")
+    for sample in lines(samples):
+        assert len(sample["resps"]) == 1
+        assert len(sample["resps"][0]) == 3
+        assert sample["arguments"]["gen_args_0"]["arg_0"] == sample["doc"]["prompt"]
+        assert sample["doc"]["prompt"].endswith(sample["doc"]["stem"])
+    assert len({text for sample in lines(samples) for text in sample["resps"][0]}) > 24  # they are samples
+    about = results["configs"][TASK]["metadata"]
+    assert (about["judge"], about["contradiction"]) == ("lexical", "first")
+    assert "factor_generation/mark" in about["judge_config"]["prompt_hashes"]
+
+
+def test_with_a_judge_behind_a_server_and_again_without_a_call(run, server, my_judge, tmp_path):
+    assert run(judge=str(my_judge)) == 0
+    metrics = json.loads(newest(tmp_path / "out", "results_*.json").read_text(encoding="utf-8"))["results"][TASK]
+    calls = len(server.bodies)
+    assert 0 < calls <= 72
+    summary = judge_again(tmp_path / "again", newest(tmp_path / "out", "samples_*.jsonl"), judge=str(my_judge))
+    expect_the_same(metrics, summary)
+    assert len(server.bodies) == calls
+    for sample in lines(newest(tmp_path / "out", "samples_*.jsonl")):
+        doc, verdict = sample["doc"], json.loads(sample["filtered_resps"][0])
+        for sentence, mark in zip(verdict["sentences"], verdict["marks"], strict=True):
+            has_true = sentence is not None and doc["true_edit"] in sentence
+            assert (mark == "true") == has_true
+
+
+def test_a_judge_that_is_down_costs_no_generation(run, server, my_judge, tmp_path):
+    server.script = lambda prompt, attempt: Act(status=404, text="gone")
+    run(judge=str(my_judge))
+    metrics = json.loads(newest(tmp_path / "out", "results_*.json").read_text(encoding="utf-8"))["results"][TASK]
+    assert metrics["unscored,judge"] == 72
+    assert (metrics["accuracy_worst,judge"], metrics["accuracy_best,judge"]) == (0, 1)
+    server.script = mark_by_rule
+    (saved,) = (*tmp_path.rglob("generations/*.jsonl"),)
+    summary = judge_again(tmp_path / "again", saved, judge=str(my_judge))
+    assert "the judge failed" not in json.dumps(summary["unscored"])
+
+
+def test_right_and_wrong_are_those_of_the_factor_task(evaluate, tiny):
+    """The rows, their order and the truncation are the same, so ``factor_acc`` is, and the model decides which pairs are right."""
+    found = evaluate("hf", ["sample_factor", TASK], model_args=tiny, limit=10, batch_size=16)
+    plain, ours = found["results"]["sample_factor"], found["results"][TASK]
+    assert ours["factor_acc,judge"] == plain["factor_acc,none"]
+    assert ours["factor_acc_stderr,judge"] == pytest.approx(plain["factor_acc_stderr,none"])
+    right = 0
+    for before, after in zip(found["samples"]["sample_factor"], found["samples"][TASK], strict=True):
+        means = after["doc"]["mean_logprob"]
+        assert means == pytest.approx(before["factor_mean_logprob"])
+        right += sum(means[0] > mean for mean in means[1:])
+        group = after["accuracy"].group
+        assert group == ("right" if means[0] > means[after["doc"]["contradiction"]] else "wrong")
+    assert ours["pairs_right,judge"] == right / 30
+
+
+def test_two_models_have_the_same_documents(evaluate, checkpoint):
+    hashes = []
+    for name in ("smaller", "larger"):
+        model = {"pretrained": str(checkpoint.parent / name), "dtype": "float32"}
+        samples = evaluate("hf", [TASK], model_args=model, limit=2)["samples"][TASK]
+        hashes.append([sample["doc_hash"] for sample in samples])
+    assert hashes[0] == hashes[1]
+
+
+ROWS = [
+    example_row(doc_id="1"),
+    example_row(
+        doc_id="2", contradiction_0="A", contradiction_1="B", contradiction_2="C"
+    ),  # differ from the first word on
+    example_row(doc_id="3", contradiction_0=""),  # cannot be scored
+]
+
+
+def test_rows_without_a_fact_keep_their_place(evaluate, tiny, write_rows, my_yaml, tmp_path):
+    write_rows(ROWS)
+    found = evaluate("hf", [my_yaml()], tmp_path, tiny)
+    metrics, samples = found["results"]["my_generation"], found["samples"]["my_generation"]
+    assert metrics["without_fact,judge"] == 2
+    assert [len(sample["resps"][0]) for sample in samples] == [3, 0, 0]
+    assert [sample["without_fact"] for sample in samples][1:] == [
+        "the completions differ from the first word on", "choice 1 is empty",
+    ]  # fmt: skip
+    assert metrics["pairs_right,judge"] in {number / 6 for number in range(7)}  # of the two rows that can be scored
+    docs = [sample["doc"] for sample in samples]
+    expect_the_same(metrics, FACTOR_GENERATION.summarise(docs, [sample["filtered_resps"][0] for sample in samples]))
+    assert FACTOR_GENERATION.check(docs[1], ()) is None
+    assert FACTOR_GENERATION.check(docs[2], ()) is None
+
+
+def test_a_part_without_a_single_fact(evaluate, tiny, write_rows, my_yaml, tmp_path):
+    write_rows([ROWS[1], ROWS[0]])
+    metrics = evaluate("hf", [my_yaml()], tmp_path, tiny, limit=1)["results"]["my_generation"]
+    assert math.isnan(metrics["accuracy,judge"])
+    assert metrics["without_fact,judge"] == 1
+
+
+def test_a_corpus_of_ones_own(evaluate, tiny, write_rows, tmp_path):
+    write_rows(
+        [{"context": "It rained. ", "right": "The match was called off.", "wrong": "The match was won.", "article": 7}]
+    )
+    text = f"""\
+include: {BASE}
+task: weather_generation
+dataset_path: rows.jsonl
+metadata:
+  version: 1.0
+  license: CC0-1.0
+  columns: {{prefix: context, completion: right, contradictions: [wrong], doc_id: article}}
+"""
+    (tmp_path / "weather.yaml").write_text(text, encoding="utf-8")
+    (sample,) = evaluate("hf", ["weather_generation"], tmp_path, tiny)["samples"]["weather_generation"]
+    assert sample["arguments"][0][0] == sample["doc"]["prompt"] == "It rained. The match was"
+    assert sample["arguments"][0][1]["until"] == ["\n"]
+    assert (sample["doc"]["doc_id"], sample["doc"]["true_edit"], sample["doc"]["false_edit"]) == (
+        "7",
+        "called off",
+        "won",
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "error", "message"),
+    [
+        (ROWS[1:], {}, DataError, "no row has a minimal fact, the first because: the completions differ from the first word on"),
+        (ROWS, {"metadata": {"contradiction": "entitty"}}, ConfigError, "'entitty', expected first or an error type"),
+        (ROWS, {"metadata": {"judge": "lexcal"}}, ConfigError, "no judge is called 'lexcal'; did you mean lexical"),
+        (ROWS, {"metric_list": []}, ConfigError, "unknown key 'metric_list'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_refused_before_anything_is_generated(
+    rows, keys, error, message, evaluate, tiny, write_rows, my_yaml, tmp_path
+):
+    write_rows(rows)
+    with pytest.raises(error, match=message):
+        evaluate("hf", [my_yaml(**keys)], tmp_path, tiny)
+
+
+def test_an_error_type_may_be_asked_for(evaluate, tiny, write_rows, my_yaml, tmp_path):
+    types = {f"contradiction_{number}_type": kind for number, kind in enumerate(("entity", "predicate", "entity"))}
+    write_rows([example_row(**types)])
+    (sample,) = evaluate("hf", [my_yaml(metadata={"contradiction": "predicate"})], tmp_path, tiny)["samples"][
+        "my_generation"
+    ]
+    assert (sample["doc"]["contradiction"], sample["doc"]["error_type"]) == (2, "predicate")
+    assert (sample["doc"]["true_edit"], sample["doc"]["false_edit"]) == ("first", "last")
+
+
+def test_a_chat_server_says_so_before_it_generates(evaluate, server):
+    arguments = {"model": "any", "base_url": f"{server.base_url}/chat/completions"}
+    with pytest.raises(ModelError, match="chat servers give no log-probabilities"):
+        evaluate("local-chat-completions", [TASK], model_args=arguments, limit=1, apply_chat_template=True)
+    assert not server.bodies
+
+
+def test_predict_only_keeps_all_generations(evaluate, tiny, write_rows, my_yaml, tmp_path):
+    write_rows(ROWS)
+    samples = evaluate("hf", [my_yaml()], tmp_path, tiny, predict_only=True)["samples"]["my_generation"]
+    assert [len(sample["resps"][0]) for sample in samples] == [3, 0, 0]
+    assert FACTOR_GENERATION.check(samples[0]["doc"], samples[0]["resps"][0]) is None
+
+
+def test_the_group_means_over_its_corpora(evaluate, tiny, tmp_path):
+    import csv
+
+    folder = tmp_path / "published"
+    folder.mkdir()
+    for name in ("wiki", "news", "expert"):
+        with (folder / f"{name}_factor.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, ROWS[0])
+            writer.writeheader()
+            writer.writerows(
+                example_row(doc_id=str(number), turncated_prefixes=f"Part {number}. ") for number in range(2)
+            )
+    found = evaluate("hf", ["factor_generation"], model_args=tiny, metadata={"data_dir": str(folder)})
+    names = [f"{name}_factor_generation" for name in ("wiki", "news", "expert")]
+    scores = [found["results"][name]["accuracy,judge"] for name in names]
+    assert found["groups"]["factor_generation"]["accuracy,judge"] == pytest.approx(sum(scores) / 3, nan_ok=True)
+
+
+def test_two_processes_judge_every_row_once(checkpoint, write_rows, my_yaml, tmp_path):
+    """The first process gathers what the second sends, pickled, as over a wire. Its share has a row more, so lm_eval pads."""
+    from lm_eval import evaluate as lm_eval_evaluate
+    from lm_eval.models.huggingface import HFLM
+    from lm_eval.tasks import TaskManager
+
+    class OneOfTwo(HFLM):
+        sent: ClassVar[list[bytes]] = []
+
+        def start(self, rank: int):
+            self._rank, self._world_size = rank, 2
+            return self
+
+        def all_gather(self, tensor):
+            return torch.stack([tensor, tensor + 4])
+
+        def gather_object(self, obj, dst=0):
+            if self.rank == 1:
+                return self.sent.append(pickle.dumps(obj))
+            return [obj, pickle.loads(self.sent.pop(0))]
+
+        def barrier(self):
+            pass
+
+    write_rows([example_row(doc_id=str(i), turncated_prefixes=f"Part {i}. ") for i in range(4)] + ROWS[1:2])
+    name = my_yaml()
+    manager = TaskManager(include_path=[str(TASKS), str(tmp_path)], include_defaults=False)
+    lm = OneOfTwo(pretrained=str(checkpoint), dtype="float32", device="cpu")
+    assert lm_eval_evaluate(lm.start(1), manager.load([name]), bootstrap_iters=1) is None
+    found = lm_eval_evaluate(lm.start(0), manager.load([name]), bootstrap_iters=1)
+    samples = found["samples"]["my_generation"]
+    assert sorted(sample["doc_id"] for sample in samples) == [0, 1, 2, 3, 4]
+    assert sorted(len(sample["resps"][0]) for sample in samples) == [0, 3, 3, 3, 3]
+    assert found["results"]["my_generation"]["without_fact,judge"] == 1
+    assert all(len(sample["doc"]["mean_logprob"]) == 4 for sample in samples)

@@ -1,0 +1,417 @@
+"""FACTOR in open generation: the minimal fact of a row, what counts as a sentence, what a judge says, and the table."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.answers import Answer
+from judges.config import load_judge_config
+from judges.factor_generation import FACTOR_GENERATION, lexical
+from judges.factor_generation.benchmark import NO_WORD, PROMPT, mark_subject
+from judges.factor_generation.facts import MinimalFact, find_edit, find_fact
+from judges.factor_generation.marks import FALSE, NEUTRAL, TRUE, Mark, read_mark, vote
+from judges.factor_generation.metrics import POOLED, RIGHT, WEIGHTED, WRONG, Counts, Totals, add, by_document, tally_row
+from judges.factor_generation.sentences import complete, end_of
+from judges.generation import find_generation
+from judges.judge import Judge
+from lm_factuality.factor.rows import make_row
+from tests.judges.server import Act
+
+KEEPER = "Its first keeper was a sailor from the north."
+
+
+@pytest.mark.parametrize(
+    ("true", "false", "stem", "edits"),
+    [
+        (KEEPER, "Its first keeper was a baker from the north.", "Its first keeper was a", ("sailor", "baker")),
+        (KEEPER, "Its first keeper was a sailor from the south.", "Its first keeper was a sailor from the", ("north", "south")),
+        (KEEPER, "Its last keeper was a sailor from the north.", "Its", ("first", "last")),
+        ("Rates rose to 6.52% in May.", "Rates rose to 5.33% in May.", "Rates rose to", ("6.52%", "5.33%")),
+        ("It fell to $1.0075 today.", "It fell to $1.02 today.", "It fell to", ("$1.0075", "$1.02")),
+        ("She went by the U.S. border.", "She went by the U.K. border.", "She went by the", ("U.S", "U.K")),
+        ("The well-known tower fell.", "The well-kept tower fell.", "The", ("well-known", "well-kept")),
+        ("In 1990, Ann left.", "In 1990, Ben left.", "In 1990,", ("Ann", "Ben")),
+        ("In 1990, Ann left.", "In 1990 Ben left.", "In 1990", ("Ann", "Ben")),
+        ('They called it "Blue" then.', 'They called it "Red" then.', "They called it", ("Blue", "Red")),
+        ("The bridge (iron) stands.", "The bridge (wood) stands.", "The bridge", ("iron", "wood")),
+        ("The bridge was built.", "The bridge was never built.", "The bridge was", ("built", "never built")),
+        ("The bridge was never built.", "The bridge was built.", "The bridge was", ("never built", "built")),
+        ("The tall bridge and the old tower fell.", "The low bridge and the new tower fell.", "The", ("tall", "low")),
+        ("It fell in 1800 ,then rose .", "It fell in 1800, then sank.", "It fell in 1800 ,then", ("rose", "sank")),
+        ("It fell , then rose .", "It fell, then sank.", "It fell , then", ("rose", "sank")),
+        ("Yields fell 3%,%, with a rise.", "Yields fell 3%, with a drop.", "Yields fell 3%,%, with a", ("rise", "drop")),
+        ("  The bridge is iron.", "The bridge is wood.", "The bridge is", ("iron", "wood")),
+        ("Il était à Orléans.", "Il était à Angers.", "Il était à", ("Orléans", "Angers")),
+    ],
+)  # fmt: skip
+def test_the_first_difference(true, false, stem, edits):
+    edit = find_edit(true, false)
+    assert (edit.stem, (edit.true_edit, edit.false_edit), edit.problem) == (stem, edits, "")
+
+
+@pytest.mark.parametrize(
+    ("true", "false", "problem"),
+    [
+        (KEEPER, KEEPER, "differ in no word"),
+        ("It fell , then rose .", "It fell, then rose.", "differ in no word"),
+        ("She left early.", "He left early.", "differ from the first word on"),
+        ("...", "!", "differ in no word"),
+        ("She left early.", "She left.", "nothing of the false completion is left"),
+        ("She left.", "She left early.", "nothing of the true completion is left"),
+        ("", "She left.", "differ from the first word on"),
+    ],
+)
+def test_completions_that_ask_nothing(true, false, problem):
+    assert problem in find_edit(true, false).problem
+
+
+_words = st.lists(st.sampled_from(["the", "Ann", "1,200", "U.S.", "(so)", "-", '"x"', "é"]), max_size=8).map(" ".join)
+
+
+@given(_words, _words)
+def test_the_stem_and_the_edit_are_what_the_completion_says(true, false):
+    edit = find_edit(true, false)
+    if not edit.problem:
+        assert edit.stem
+        assert edit.true.startswith(edit.stem)
+        assert edit.true_edit in edit.true[len(edit.stem) :]
+        assert edit.false_edit in edit.false
+        assert edit.true_edit != edit.false_edit
+    assert find_edit(true, true).problem
+
+
+def row(prefix, *choices, types=("entity", "predicate")):
+    return make_row("rows.csv:2", "d1", prefix, choices, 0, ("", *types)[: len(choices)])
+
+
+@pytest.mark.parametrize(
+    ("prefix", "prompt"),
+    [
+        ("It opened in 1870. ", "It opened in 1870. Its first keeper was a"),
+        ("It opened in 1870.\n", "It opened in 1870.\nIts first keeper was a"),
+        ("It opened in 1870.  ", "It opened in 1870.  Its first keeper was a"),
+        ("Answer:", "Answer:Its first keeper was a"),  # the authors' script joins so
+        ("", "Its first keeper was a"),
+    ],
+)
+def test_prompts_are_joined_as_for_scoring(prefix, prompt):
+    fact = find_fact(row(prefix, KEEPER, "Its first keeper was a baker from the north."))
+    assert isinstance(fact, MinimalFact)
+    assert fact.prompt == prompt
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ("first", (2, "predicate", "was")),
+        ("predicate", (2, "predicate", "was")),
+        ("entity", "from the first word on"),
+        ("link", "type 'link'"),
+    ],
+)
+def test_which_contradiction(choice, expected):
+    """The first one starts with another word, so it leaves nothing common."""
+    fact = find_fact(
+        row("It opened. ", KEEPER, "Her first keeper was a sailor.", "Its first keeper had a sailor."), choice
+    )
+    if isinstance(expected, str):
+        assert expected in fact
+    else:
+        assert (fact.contradiction, fact.error_type, fact.edit.true_edit) == expected
+
+
+def test_a_row_that_cannot_be_scored_says_why():
+    assert find_fact(row("It opened. ", KEEPER, "")) == "choice 1 is empty"
+
+
+@pytest.mark.parametrize(
+    ("source", "spacing", "usable", "differ_at_once"),
+    [
+        ("news_factor", "published", 730, 6),
+        ("expert_factor", "published", 229, 7),
+        ("expert_factor", "normalised", 229, 7),
+    ],
+)
+def test_published_rows(source, spacing, usable, differ_at_once, shared):
+    from lm_factuality.factor.corpus import parse_corpus
+    from lm_factuality.factor.load import load_corpus
+
+    corpus = parse_corpus({"task": source, "metadata": {"source": source, "spacing": spacing}})
+    rows = load_corpus(corpus, shared / "data" / "factor").rows
+    facts = [find_fact(each) for each in rows]
+    assert sum(isinstance(fact, MinimalFact) for fact in facts) == usable
+    assert [fact for fact in facts if isinstance(fact, str)] == [
+        "the completions differ from the first word on"
+    ] * differ_at_once
+    for each, fact in zip(rows, facts, strict=True):
+        if isinstance(fact, MinimalFact):
+            assert fact.prompt.startswith(each.prefix.removesuffix(" "))
+            assert not fact.prompt[-1].isspace()
+
+
+@pytest.mark.parametrize(
+    ("stem", "generation", "sentence"),
+    [
+        ("He was a", " baker. He then left.", "He was a baker."),
+        ("He was a", "baker. He then left.", "He was a baker."),
+        ("He was a", " baker", "He was a baker"),
+        ("He was a", ", some say. So", "He was a, some say."),
+        ("He was a", " baker\nHe was", "He was a baker"),
+        ("He was a", "\n\n baker? No.", "He was a baker?"),
+        ("He met", " Dr. Grey in St. Odd. Then", "He met Dr. Grey in St. Odd."),
+        ("He met the U.S.", " envoy. Then", "He met the U.S. envoy."),
+        ("It fell to", " 1.5 points. Then", "It fell to 1.5 points."),
+        ("Sold by Odd Bros.", " Pictures in May. Then", "Sold by Odd Bros. Pictures in May."),
+        ("He was a", "", None),
+        ("He was a", " \n", None),
+        ("He was a", " ...", None),
+    ],
+)
+def test_a_generation_ends_with_its_sentence(stem, generation, sentence):
+    assert complete(stem, generation) == sentence
+
+
+def test_a_judge_sees_the_end_of_the_prefix():
+    assert end_of(" short. \n") == "short."
+    cut = end_of("word " * 400)
+    assert cut.startswith("... word word")
+    assert len(cut) <= 604
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("It names a sailor.\nAnswer: TRUE", TRUE),
+        ("Answer: FALSE.", FALSE),
+        ("**Answer:** **NEUTRAL**", NEUTRAL),
+        ("### Final answer: `true`", TRUE),
+        ("Ａｎｓｗｅｒ：ＦＡＬＳＥ", FALSE),
+        ("Answer：NEUTRAL。", NEUTRAL),
+        ("<think>Answer: TRUE? No.</think>\nAnswer: FALSE", FALSE),
+        ("the rest of a thought</think>Answer: TRUE", TRUE),
+        ("Answer:\nNEUTRAL", NEUTRAL),
+        ("> the answer is: FALSE - it names a baker", FALSE),
+        ("It turns elsewhere.\nNEUTRAL", NEUTRAL),
+        ("TRUE", TRUE),
+        ("Answer: TRUE\nAnswer: TRUE", TRUE),
+        ("The true sentence differs.\nAnswer: FALSE", FALSE),
+    ],
+)
+def test_marks_that_can_be_read(text, label):
+    assert read_mark(Answer(text, "stop")) == Mark(label)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Answer("Answer: TRUE, FALSE or NEUTRAL"), "several labels"),
+        (Answer("Answer: TRUE\nAnswer: FALSE"), "several labels"),
+        (Answer("Answer: TRUE (not false)"), "several labels"),
+        (Answer("Answer: not true"), "no label after 'Answer:'"),
+        (Answer("Answer: untrue"), "no label after 'Answer:'"),
+        (Answer("Answer: SUPPORTED"), "no label after 'Answer:'"),
+        (Answer("Answer:"), "no label after 'Answer:'"),
+        (Answer("It is true that she won."), "no answer line"),
+        (Answer("I'm sorry, but I can't judge that."), "refusal"),
+        (Answer("partly", "content_filter"), "refusal"),
+        (Answer("The model's sentence says that", "length"), "cut off before the answer"),
+        (Answer("So.\nAnswer: NEU", "length"), "cut off before the answer"),
+        (Answer("<think>Answer: TRUE", "length"), "cut off while thinking"),
+        (Answer(""), "empty output"),
+        (Answer(" ** \n"), "empty output"),
+        (Answer(None, error="HTTP 500 after 6 tries"), "no answer: HTTP 500 after 6 tries"),
+    ],
+)
+def test_marks_that_cannot_be_read(answer, reason):
+    assert read_mark(answer) == Mark(None, reason)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([TRUE], Mark(TRUE)),
+        ([TRUE, FALSE, TRUE], Mark(TRUE)),
+        ([None, FALSE, None], Mark(FALSE)),
+        ([TRUE, FALSE], Mark(None, "a tie between answers")),
+        ([None, None], Mark(None, "unread")),
+        ([], Mark(None, "no answer")),
+    ],
+)
+def test_votes(labels, expected):
+    assert vote([Mark(label, None if label else "unread") for label in labels]) == expected
+
+
+def document(number=0, means=(-1.0, -2.0, -3.0, -4.0), no_fact="", problem="", **changes):
+    """As ``lm_factuality.harness.factor_generation`` makes it of a row about a keeper."""
+    return {
+        "doc_id": f"d{number}", "prefix": "The library opened in 1870. ", "problem": problem, "no_fact": no_fact,
+        "choices": [KEEPER, "a", "b", "c"], "gold": 0, "contradiction": -1 if no_fact else 1, "mean_logprob": list(means),
+        "stem": "Its first keeper was a", "true": KEEPER, "false": "Its first keeper was a baker from the north.",
+        "true_edit": "sailor", "false_edit": "baker", **changes,
+    }  # fmt: skip
+
+
+def verdict(*marks):
+    return {"marks": list(marks), "reasons": [None if mark else "unread" for mark in marks]}
+
+
+RIGHT_ROW, WRONG_ROW, UNSPLIT_ROW = (-1, -2, -3, -4), (-3, -2, -4, -1), (None, None, None, None)
+
+
+def test_the_table_by_hand():
+    docs = [
+        document(0),
+        document(0),
+        document(1, WRONG_ROW),
+        document(2, UNSPLIT_ROW),
+        document(3, WRONG_ROW, "differ at once"),
+    ]
+    verdicts = [
+        verdict(TRUE, FALSE, NEUTRAL),
+        verdict(TRUE, TRUE, None),
+        verdict(FALSE, FALSE, TRUE),
+        verdict(TRUE),
+        verdict(),
+    ]
+    summary = FACTOR_GENERATION.summarise(docs, verdicts)
+    subsets = summary["subsets"]
+    right, wrong = subsets[RIGHT], subsets[WRONG]
+    assert {name: right[name] for name in ("rows", "true", "false", "neutral", "unscored")} == {
+        "rows": 2, "true": 3, "false": 1, "neutral": 1, "unscored": 1,
+    }  # fmt: skip
+    assert (right["accuracy"], right["worst"], right["best"]) == (3 / 4, 3 / 5, 4 / 5)
+    assert (wrong["accuracy"], wrong["shares"]) == (1 / 3, {"true": 1 / 3, "false": 2 / 3, "neutral": 0})
+    # Right in all three pairs of two rows and in one of three of two others, one of which has no generations.
+    assert summary["pairs"] == {"right": 8, "all": 12, "share_right": 2 / 3}
+    true, false = (2 * 3 / 5 + 1 / 3) / 3, (2 * 1 / 5 + 2 / 3) / 3
+    assert subsets[WEIGHTED]["shares"]["true"] == pytest.approx(true)
+    assert subsets[WEIGHTED]["accuracy"] == pytest.approx(true / (true + false))
+    assert subsets[POOLED]["accuracy"] == 5 / 8
+    assert summary["rows"] == {"all": 5, "judged": 4, "without_fact": {"differ at once": 1}, "unsplit": 1}
+    assert summary["unscored"] == {"generations": 1, "reasons": {"unread": 1}}
+    columns, rows, notes = FACTOR_GENERATION.table(summary)
+    assert rows[0][:4] == ["right", "2", "6", "1"]
+    assert all(len(each) == len(columns) for each in rows)
+    assert {"1 differ at once", "1 unread"} <= {note.split(": ")[-1] for note in notes}
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "weight", "expected"),
+    [
+        ((11.3, 26.3, 62.4), (5.4, 45.8, 48.8), 0.787, {"accuracy": 24.8, "true": 10.0, "false": 30.5, "neutral": 59.5}),
+        ((21.4, 24.5, 54.1), (2.1, 42.8, 55.1), 0.81, {"accuracy": 38.8, "true": 17.7, "neutral": 54.3}),
+    ],
+)  # fmt: skip
+def test_the_weighted_rows_of_the_papers_table_6(right, wrong, weight, expected):
+    """Out of its right and wrong rows. The weights are not printed; they are what the neutral column needs. The share of false
+    ones for OPT-66B, printed as 28.4, is left out: its row does not add up to 100."""
+    totals = Totals(Counts(*right), Counts(*wrong), Counts(), weight, 1)
+    assert totals.score(RIGHT, "accuracy") == pytest.approx(right[0] / (right[0] + right[1]))
+    for score, value in expected.items():
+        assert 100 * totals.score(WEIGHTED, score) == pytest.approx(value, abs=0.06)
+
+
+def test_a_tie_is_not_right_and_scores_that_are_missing_tell_nothing():
+    assert tally_row(document(means=(-2, -2, -1, None)), verdict(TRUE))[1:] == (WRONG, Counts(true=1), 0, 2)
+    assert tally_row(document(problem="choice 3 is empty", no_fact="x"), verdict())[3:] == (0, 0)
+
+
+def test_nothing_judged_has_no_score():
+    assert math.isnan(add([]).score(WEIGHTED, "accuracy"))
+    assert FACTOR_GENERATION.summarise([], [])["subsets"][POOLED]["interval"] is None
+    only_right = add([tally_row(document(means=(-1, -2, 0, 0)), verdict(TRUE))])
+    assert only_right.score(RIGHT, "accuracy") == 1
+    assert math.isnan(only_right.score(WEIGHTED, "accuracy"))  # of the other pairs nothing is known
+
+
+def test_documents_are_drawn_whole():
+    tallies = [
+        tally_row(document(0), verdict(TRUE)),
+        tally_row(document(0), verdict(FALSE)),
+        tally_row(document(1), verdict(TRUE)),
+    ]
+    assert [Totals.of(sums).right for sums in by_document(tallies)] == [Counts(1, 1), Counts(1)]
+
+
+RESPONSES = [[" sailor. He", " baker who sang", " quiet man.", ""]]
+
+
+def test_the_lexical_judge_looks_for_both_wordings(tmp_path):
+    docs = [*[document()], document(1, true_edit="he", false_edit="she"), document(2, no_fact="differ at once")]
+    responses = [RESPONSES[0], [" he"], []]
+    with Judge.open(load_judge_config("lexical"), tmp_path / "answers.sqlite") as judge:
+        ((step, plan),) = FACTOR_GENERATION.plan(judge, docs, responses)
+        assert (step, plan.to_send) == ("marking", 6)
+        first, second, third = FACTOR_GENERATION.judge(judge, docs, responses)
+    assert first["marks"] == [TRUE, FALSE, NEUTRAL, None]
+    assert first["reasons"] == [None, None, None, NO_WORD]
+    assert first["sentences"][:2] == ["Its first keeper was a sailor.", "Its first keeper was a baker who sang"]
+    assert (second["marks"], second["unscored"]) == ([None], lexical.NO_CONTENT_WORD)
+    assert (third["marks"], third["unscored"]) == ([], "differ at once")
+
+
+def mark_by_rule(prompt: str, attempt: int) -> Act:
+    """True or false if the model's sentence has that wording."""
+    sentence = prompt.split("as the model finished it", 1)[1].split("\n", 2)[1]
+    true, false = prompt.split('the correct sentence has "', 1)[1].split('".', 1)[0].split('", the incorrect one "')
+    found = [label for edit, label in ((true, "TRUE"), (false, "FALSE")) if edit in sentence]
+    return Act(text=f"By rule.\nAnswer: {found[0] if found else 'NEUTRAL'}")
+
+
+def test_a_judge_behind_a_server_is_asked_once_for_each_sentence(server, config, tmp_path):
+    server.script = mark_by_rule
+    with Judge.open(config(), tmp_path / "answers.sqlite") as judge:
+        docs, responses = [document(), document(1)], [RESPONSES[0], [" sailor. Then"]]
+        first, second = FACTOR_GENERATION.judge(judge, docs, responses)
+    assert first["marks"] == [TRUE, FALSE, NEUTRAL, None]
+    assert second["marks"] == [TRUE]
+    assert len(server.bodies) == 3  # the sentence of the second document was asked about already
+    prompt = server.bodies[0]["messages"][-1]["content"]
+    for part in ("The library opened in 1870.", KEEPER, '"sailor"', '"baker"'):
+        assert part in prompt
+
+
+def test_several_answers_vote(server, config, tmp_path):
+    server.script = lambda prompt, attempt: Act(text=f"Answer: {('TRUE', 'NEUTRAL', 'TRUE')[attempt]}")
+    with Judge.open(config(samples=3, concurrency=1), tmp_path / "answers.sqlite") as judge:
+        assert FACTOR_GENERATION.judge(judge, [document()], [[" sailor."]])[0]["marks"] == [TRUE]
+
+
+def test_a_judge_that_is_down_leaves_a_record():
+    record = FACTOR_GENERATION.unscored(document(), RESPONSES[0], "the judge failed")
+    assert record["reasons"] == ["the judge failed"] * 3 + [NO_WORD]
+    assert record["unscored"] == "the judge failed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "responses", "problem"),
+    [
+        ({"stem": None}, ["a"], "no text 'stem'"),
+        ({"choices": "x"}, ["a"], "no list 'choices'"),
+        ({"gold": None}, ["a"], "'gold'"),
+        ({"mean_logprob": [1.0]}, ["a"], "mean_logprob"),
+        ({"mean_logprob": ["x"] * 4}, ["a"], "mean_logprob"),
+        ({}, [], "expected at least one"),
+        ({"no_fact": "x"}, ["a"], "expected none"),
+    ],
+)
+def test_samples_that_cannot_be_judged(changes, responses, problem):
+    assert problem in FACTOR_GENERATION.check(document(**changes), responses)
+
+
+def test_sound_samples():
+    assert FACTOR_GENERATION.check(document(means=(None, -1, -2.5, 0)), ["a", "b"]) is None
+    assert FACTOR_GENERATION.check(document(no_fact="x"), []) is None
+    assert find_generation("factor_generation") is FACTOR_GENERATION
+
+
+def test_the_prompt_says_what_is_asked():
+    from judges.templates import Prompts
+
+    prompt = Prompts().render(PROMPT, mark_subject(document(prefix=""), "Its first keeper was a cook."))
+    assert "(none)" in prompt
+    assert prompt.endswith("Answer: TRUE, FALSE or NEUTRAL")
