@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from lm_factuality.cli.plans import print_plans
 from lm_factuality.console import print_table
 
 EXAMPLES = """\
@@ -62,8 +63,7 @@ def certify(parsed: argparse.Namespace) -> int:
     questioner = Questioner(unit, mode)
     with Judge.open(config, store=parsed.store) as judge:
         if parsed.dry_run:
-            for prompt, plan in plan_rows(judge, rows, questioner, claims):
-                sys.stdout.write(f"{prompt}: {plan}\n")
+            print_plans(path.name, config.name, plan_rows(judge, rows, questioner, claims))
             return 0
         responses = judge_rows(judge, rows, questioner, claims)
         prompts = {f"felm/{unit}_{mode}", f"felm/segment_{'cot' if mode == 'cot' else 'vanilla'}"}

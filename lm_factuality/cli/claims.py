@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
+from lm_factuality.cli.plans import print_plans
 from lm_factuality.console import print_table
 from lm_factuality.files import write_lines
 
@@ -45,11 +45,13 @@ def claims(parsed: argparse.Namespace) -> int:
     else:
         from judges.config import load_judge_config
         from judges.felm.extraction import extract_claims, plan_claims
+        from judges.felm.questions import CLAIM_PROMPT
         from judges.judge import Judge
 
-        with Judge.open(load_judge_config(parsed.judge), store=parsed.store) as judge:
+        config = load_judge_config(parsed.judge)
+        with Judge.open(config, store=parsed.store) as judge:
             if parsed.dry_run:
-                sys.stdout.write(f"{plan_claims(judge, rows, parsed.max_tokens)}\n")
+                print_plans("FELM's claims", config.name, [(CLAIM_PROMPT, plan_claims(judge, rows, parsed.max_tokens))])
                 return 0
             found = extract_claims(judge, rows, parsed.max_tokens)
     write_lines(parsed.out, (to_line(each) for each in found))

@@ -109,7 +109,9 @@ def _ls(parsed: argparse.Namespace) -> int:
 def _data_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, line in (("ls", "list"), ("fetch", "download and check"), ("verify", "check only")):
-        action = actions.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]} the published benchmarks.")
+        action = actions.add_parser(
+            name, help=line, description=f"{line[0].upper()}{line[1:]} the published benchmarks."
+        )
         action.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SOURCES)}; all if none is named")
         action.add_argument("--data-dir", help="verify the files of this folder instead of the downloads")
     references.add(actions)

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lm_factuality.cli.plans import print_plans
 from lm_factuality.console import print_table
 
 if TYPE_CHECKING:
-    from judges.asking import Plan
     from judges.config import JudgeConfig
 
 EXAMPLES = """\
@@ -61,7 +61,7 @@ def judge(parsed: argparse.Namespace) -> int:
     samples = read_samples(parsed.samples, generation)
     with Judge.open(config, parsed.store) as opened:
         if parsed.dry_run:
-            _print_plan(parsed.task, config.name, generation.plan(opened, samples.docs, samples.responses))
+            print_plans(parsed.task, config.name, generation.plan(opened, samples.docs, samples.responses))
             return 0
         certificate = find_certificate(opened)
         verdicts = generation.judge(opened, samples.docs, samples.responses)
@@ -84,28 +84,3 @@ def judge(parsed: argparse.Namespace) -> int:
 
 def _with_budget(config: JudgeConfig, max_cost: float | None) -> JudgeConfig:
     return config if max_cost is None else dataclasses.replace(config, max_cost=max_cost)
-
-
-def _print_plan(task: str, judge: str, steps: list[tuple[str, Plan]]) -> None:
-    rows = [
-        (step, f"{plan.total:,}", f"{plan.stored:,}", f"{plan.to_send:,}", f"{plan.estimate.prompt_tokens:,}",
-         f"{plan.estimate.max_completion_tokens:,}", _dollars(plan.estimate.max_cost))
-        for step, plan in steps
-    ]  # fmt: skip
-    costs = [plan.estimate.max_cost for _, plan in steps]
-    total = sum(cost for cost in costs if cost is not None)
-    counted = sorted({plan.estimate.counted_by for _, plan in steps})
-    columns = ("step", "#requests", "#on disk", "#to send", "#prompt tokens", "#generated at most", "#USD at most")
-    notes = [
-        f"Prompt tokens: {', '.join(counted)}. Nothing was sent.",
-        *(
-            [f"All steps: at most ${total:.4f}."]
-            if None not in costs
-            else ["No cost: the judge's config names no prices."]
-        ),
-    ]
-    print_table(f"{task}, judged by {judge}: what would be asked", columns, rows, notes)
-
-
-def _dollars(cost: float | None) -> str:
-    return "-" if cost is None else f"{cost:.4f}"

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lm_factuality.cli.plans import print_plans
 from lm_factuality.console import print_table
 from lm_factuality.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from judges.asking import Plan
     from judges.verify import Pair, Verification
 
 EXAMPLES = """\
@@ -74,7 +74,8 @@ def verify(parsed: argparse.Namespace) -> int:
     pairs = [line.pair for line in lines]
     with Judge.open(config, store=parsed.store) as judge:
         if parsed.dry_run:
-            _print_plan(judge.plan(PROMPT, [pair.subject for pair in pairs if not pair.problem]), config.name)
+            subjects = [pair.subject for pair in pairs if not pair.problem]
+            print_plans(parsed.pairs.name, config.name, [(PROMPT, judge.plan(PROMPT, subjects))])
             return 0
         with _reserved(parsed.out) as part:
             found = verify_pairs(judge, pairs)
@@ -174,18 +175,6 @@ def _write(part: Path, path: Path, lines: Sequence[_Line], found: Sequence[Verif
         part.replace(path)
     except OSError as error:
         raise DataError(f"--out {path}: cannot be written: {error}") from error
-
-
-def _print_plan(plan: Plan, judge: str) -> None:
-    estimate = plan.estimate
-    cost = "no prices" if estimate.max_cost is None else f"${estimate.max_cost:.4f}"
-    print_table(
-        f"What verifying with {judge} would ask; nothing was sent",
-        ("requests", "#distinct", "#answered before", "#to send", "#prompt tokens", "#tokens generated at most", "#cost at most"),
-        [(f"{plan.total:,}", f"{plan.distinct:,}", f"{plan.stored:,}", f"{plan.to_send:,}",
-          f"{estimate.prompt_tokens:,}", f"{estimate.max_completion_tokens:,}", cost)],
-        [f"tokens counted by: {estimate.counted_by}"],
-    )  # fmt: skip
 
 
 def _print_summary(found: Sequence[Verification], path: Path, judge: str) -> None:

@@ -64,7 +64,7 @@ def test_a_second_run_says_the_same_and_leaves_nothing_behind(run, tmp_path):
 def test_dry_run_writes_nothing(run, capsys):
     assert run(PAIRS, "--dry-run") is None
     output = capsys.readouterr().out
-    assert "nothing was sent" in output
+    assert "Nothing was sent" in output
     assert "no model, so no tokens" in output
     assert " 3 " in output  # the pair without passages is not asked
 
