@@ -7,14 +7,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import shutil
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +17,7 @@ import pytest
 import yaml
 
 from tests.conftest import REPOSITORY, SHARED, TASKS
+from tests.serving import ENVIRONMENT, serve
 
 pytestmark = [
     pytest.mark.slow,
@@ -30,8 +26,6 @@ pytestmark = [
 ]
 
 BIN = Path(sys.executable).parent
-ENVIRONMENT = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
-STARTUP_SECONDS = 300
 CONTEXT = 8192  # tokens; FELM's longest prompt with documents has fewer
 CHAT = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
 
@@ -69,32 +63,28 @@ def data_dir(tmp_path_factory) -> tuple[Path, int]:
 @pytest.fixture(scope="module", params=["vllm", "transformers"])
 def server(request, model) -> Iterator[tuple[str, str]]:
     """(base URL that ends in /v1, the model's name there)."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    place = ["--host", "127.0.0.1", "--port", port]
-    commands = {
-        "vllm": [str(BIN / "vllm"), "serve", str(model), *place, "--dtype", "float32", "--enforce-eager",
-                 "--max-model-len", str(CONTEXT)],
-        "transformers": [str(BIN / "transformers"), "serve", str(model), *place, "--device", "cpu", "--dtype", "float32"],
-    }  # fmt: skip
-    process = subprocess.Popen(
-        commands[request.param], env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + STARTUP_SECONDS
-    try:
-        while True:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
-                break
-            except (urllib.error.URLError, ConnectionError, TimeoutError):
-                assert process.poll() is None, f"{request.param} serve ended with {process.returncode}"
-                assert time.monotonic() < deadline, f"{request.param} serve is not up after {STARTUP_SECONDS} s"
-                time.sleep(1)
-        yield f"http://127.0.0.1:{port}/v1", str(model)
-    finally:
-        process.terminate()
-        process.wait(60)
+
+    def start(port: str) -> list[str]:
+        place = ["--host", "127.0.0.1", "--port", port]
+        commands = {
+            "vllm": [
+                "vllm",
+                "serve",
+                str(model),
+                *place,
+                "--dtype",
+                "float32",
+                "--enforce-eager",
+                "--max-model-len",
+                str(CONTEXT),
+            ],
+            "transformers": ["transformers", "serve", str(model), *place, "--device", "cpu", "--dtype", "float32"],
+        }
+        program, *arguments = commands[request.param]
+        return [str(BIN / program), *arguments]
+
+    with serve(start) as url:
+        yield f"{url}/v1", str(model)
 
 
 def command(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import REPOSITORY, TASKS
+from tests.serving import ENVIRONMENT, serve
 
 pytestmark = [
     pytest.mark.slow,
@@ -28,8 +24,6 @@ pytestmark = [
 
 MODEL = TASKS / "sample" / "models" / "larger"
 BIN = Path(sys.executable).parent
-ENVIRONMENT = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
-STARTUP_SECONDS = 240
 
 
 def run(folder: Path, model: str, arguments: str) -> dict[int, dict]:
@@ -50,28 +44,14 @@ def local(tmp_path_factory) -> dict[int, dict]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [
-        str(BIN / "vllm"), "serve", str(MODEL), "--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port),
-        "--dtype", "float32", "--enforce-eager", "--enable-tokenizer-info-endpoint", "--max-model-len", "512",
-    ]  # fmt: skip
-    process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + STARTUP_SECONDS
-    try:
-        while True:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
-                break
-            except (urllib.error.URLError, ConnectionError, TimeoutError):
-                assert process.poll() is None, f"vllm serve ended with {process.returncode}"
-                assert time.monotonic() < deadline, f"vllm serve is not up after {STARTUP_SECONDS} s"
-                time.sleep(1)
-        yield f"http://127.0.0.1:{port}/v1/completions"
-    finally:
-        process.terminate()
-        process.wait(60)
+    def command(port: str) -> list[str]:
+        return [
+            str(BIN / "vllm"), "serve", str(MODEL), "--served-model-name", "tiny", "--host", "127.0.0.1", "--port", port,
+            "--dtype", "float32", "--enforce-eager", "--enable-tokenizer-info-endpoint", "--max-model-len", "512",
+        ]  # fmt: skip
+
+    with serve(command) as url:
+        yield f"{url}/v1/completions"
 
 
 def compare(local: dict[int, dict], other: dict[int, dict]) -> None:

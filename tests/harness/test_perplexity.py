@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-import pickle
 import random
-from typing import ClassVar
 
 import pytest
 import torch
@@ -16,11 +14,12 @@ from lm_eval.api.model import LM
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from lm_factuality.errors import ModelError
-from lm_factuality.statistics import Outcome
 from lm_factuality.harness.perplexity import geometric_mean, geometric_stderr
 from lm_factuality.harness.rolling import windows
+from lm_factuality.statistics import Outcome
 from tests.conftest import TASKS
 from tests.tiny_models import CompletionsServer, save_gpt2, save_opt, save_t5
+from tests.two_processes import one_of_two
 
 # The first repeats itself, so that two windows may hold the same tokens, of which not the same part is to be scored.
 TEXTS = ["The library opened in 1870. " * 14, "Short.", "A mill burned down by the river in the year of the flood."]
@@ -283,28 +282,10 @@ def test_two_processes_give_the_results_of_one(checkpoint, task):
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
 
-    class OneOfTwo(HFLM):
-        sent: ClassVar[list[bytes]] = []
-
-        def start(self, rank: int):
-            self._rank, self._world_size = rank, 2
-            return self
-
-        def all_gather(self, tensor):
-            return torch.stack([tensor, tensor])
-
-        def gather_object(self, obj, dst=0):
-            if self.rank == 1:
-                return self.sent.append(pickle.dumps(obj))
-            return [obj, pickle.loads(self.sent.pop(0))]
-
-        def barrier(self):
-            pass
-
     manager = TaskManager(include_path=[str(TASKS), str(task([*TEXTS, "", "The end of it."]))], include_defaults=False)
     model = {"pretrained": str(checkpoint), "dtype": "float32", "device": "cpu"}
     alone = lm_eval_evaluate(HFLM(**model), manager.load(["p"]))["results"]["p"]
-    lm = OneOfTwo(**model)
+    lm = one_of_two(HFLM)(**model)
     assert lm_eval_evaluate(lm.start(1), manager.load(["p"])) is None
     together = lm_eval_evaluate(lm.start(0), manager.load(["p"]))["results"]["p"]
     for name, value in alone.items():

@@ -5,18 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import logging
-import pickle
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
-import torch
 from lm_eval.models.huggingface import HFLM
 
 from lm_factuality.errors import ConfigError, DataError
 from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.statistics import Outcome, clustered_stderr
 from tests.conftest import TASKS, example_row
+from tests.two_processes import one_of_two
 
 
 def write_csv(path: Path, rows: list[dict]) -> None:
@@ -240,24 +238,6 @@ def test_two_processes_give_the_results_of_one(base, checkpoint, write_rows, fac
     from lm_eval import evaluate as lm_eval_evaluate
     from lm_eval.tasks import TaskManager
 
-    class OneOfTwo(base):
-        sent: ClassVar[list[bytes]] = []
-
-        def start(self, rank: int):
-            self._rank, self._world_size = rank, 2
-            return self
-
-        def all_gather(self, tensor):
-            return torch.stack([tensor, tensor])
-
-        def gather_object(self, obj, dst=0):
-            if self.rank == 1:
-                return self.sent.append(pickle.dumps(obj))
-            return [obj, pickle.loads(self.sent.pop(0))]
-
-        def barrier(self):
-            pass
-
     rows = [example_row(doc_id=str(i // 2), turncated_prefixes=f"Part {i}. ", contradiction_0_type="entity",
                         contradiction_1_type="predicate", contradiction_2_type="link" if i else "") for i in range(6)]  # fmt: skip
     rows[3]["completion"] = ""
@@ -270,7 +250,7 @@ def test_two_processes_give_the_results_of_one(base, checkpoint, write_rows, fac
 
     model = {"pretrained": str(checkpoint), "dtype": "float32", "device": "cpu"}
     alone = results(base(**model))
-    lm = OneOfTwo(**model)
+    lm = one_of_two(base)(**model)
     assert results(lm.start(1)) is None
     together = results(lm.start(0))
     for name, value in alone["results"]["my_factor"].items():
