@@ -69,10 +69,16 @@ def evaluate() -> Callable[..., dict[str, Any]]:
     register_models()
 
     def run(
-        model: Any, tasks: list[str], include: Path | None = None, model_args: dict[str, Any] | None = None, **options: Any
+        model: Any,
+        tasks: list[str],
+        include: Path | None = None,
+        model_args: dict[str, Any] | None = None,
+        **options: Any,
     ) -> Any:
         metadata = {**(model_args or {}), **options.pop("metadata", {})}
-        manager = TaskManager(include_path=[str(TASKS), *([str(include)] if include else [])], include_defaults=False, metadata=metadata)
+        manager = TaskManager(
+            include_path=[str(TASKS), *([str(include)] if include else [])], include_defaults=False, metadata=metadata
+        )
         options.setdefault("device", "cpu")
         return simple_evaluate(model, model_args=model_args, tasks=tasks, task_manager=manager, **options)
 

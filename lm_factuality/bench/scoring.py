@@ -70,7 +70,9 @@ def compare(shape: str, rows: Sequence[Row], requests: TokenRequests, runs: int)
         runs,
     )
     tokens = sum(len(context) + len(continuation) for context, continuation in requests)
-    return Comparison(len(rows), tokens, best, timings["hf"], timings["hf-tree"], count_operations(build(shape), requests))
+    return Comparison(
+        len(rows), tokens, best, timings["hf"], timings["hf-tree"], count_operations(build(shape), requests)
+    )
 
 
 def made_up(prefix_length: int, num_rows: int) -> TokenRequests:
