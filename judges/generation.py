@@ -22,6 +22,7 @@ Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]
 _GENERATIONS: Mapping[str, str] = {
     "felm_gen": "judges.felm_gen:FELM_GEN",
     "factor_generation": "judges.factor_generation:FACTOR_GENERATION",
+    "ambigbio": "judges.biographies.benchmark:AMBIGBIO",
 }
 
 

@@ -10,25 +10,30 @@ from typing import Any
 
 from judges import lexical
 from judges.answers import Answer, Request
+from judges.biographies import individuals, rules
 from judges.lexical.model import COEFFICIENTS
 from judges.lexical.words import read
 from judges.usage import Estimate
 from lm_factuality.errors import ConfigError, did_you_mean
 
-KINDS = ("verify", "segments", "claims")
+FACT_COEFFICIENTS = COEFFICIENTS.with_name("fact_coefficients.json")
+KINDS = ("verify", "segments", "claims", "decompose", "group")
 _OPTIONS = ("coefficients", "threshold")
 
 
 class LexicalBackend:
     """Answers in the words that the prompts of each kind ask for.
 
-    ``verify``: the reason, ``Score:`` with the probability, and ``Answer: SUPPORTED`` or ``Answer: NOT_SUPPORTED``.
+    ``verify``: the reason, ``Score:`` with the probability, and ``Answer: SUPPORTED`` or ``Answer: NOT_SUPPORTED``; a fact beside
+    the page of an ``entity`` is judged by the coefficients of ``python -m judges.biographies.fit_facts``.
     ``segments`` and ``claims``: ``Answer:`` with the numbers of the units below the threshold, or ``ALL_CORRECT``; a unit
-    without content words says nothing that could be wrong. Any other kind, and anything without passages, gets an error.
+    without content words says nothing that could be wrong. By rules, ``decompose``: a line ``- fact`` each; ``group``: the
+    facts again, ``====`` between individuals. Any other kind, and a claim or unit without passages, gets an error.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """``options``: ``coefficients``, a file of ``python -m judges.lexical.fit``, and ``threshold``, instead of its own.
+        """``options``: ``coefficients``, a file of ``python -m judges.lexical.fit``, and ``threshold``, instead of its own; for
+        facts too.
 
         Raises:
             ConfigError: an unknown option, or one of the wrong type.
@@ -42,15 +47,17 @@ class LexicalBackend:
         if not isinstance(path, str | Path):
             raise ConfigError(f"lexical judge: coefficients: found {path!r}, expected the path of a file")
         self._model = lexical.load_model(Path(path))
+        self._fact_model = self._model if "coefficients" in options else lexical.load_model(FACT_COEFFICIENTS)
         if (threshold := options.get("threshold")) is not None:
             if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
                 raise ConfigError(f"lexical judge: threshold: found {threshold!r}, expected a number from 0 to 1")
             self._model = dataclasses.replace(self._model, threshold=float(threshold))
+            self._fact_model = dataclasses.replace(self._fact_model, threshold=float(threshold))
 
     @property
     def identity(self) -> str:
         """The coefficients, the threshold and the code that measures the features."""
-        return f"lexical {self._model.identity} code {_code()}"
+        return f"lexical {self._model.identity} facts {self._fact_model.identity} code {_code()}"
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """An answer a request, in order."""
@@ -65,17 +72,17 @@ class LexicalBackend:
         kind = subject.get("kind")
         if kind not in KINDS:
             return Answer(None, error=f"the lexical judge cannot judge {kind!r}, only {', '.join(KINDS)}")
+        if kind == "decompose":
+            return Answer(_decompose(subject["sentence"]), finish_reason="stop")
+        if kind == "group":
+            return Answer(_group(subject), finish_reason="stop")
         passages = [lexical.parse_passage(text) for text in subject.get("passages", ()) if text.strip()]
         if not passages:
             return Answer(None, error="no evidence: the lexical judge needs passages")
         if kind == "verify":
-            return Answer(self._verify(subject["claim"], passages), finish_reason="stop")
+            model = self._fact_model if "entity" in subject else self._model
+            return Answer(_verify(model, subject["claim"], passages), finish_reason="stop")
         return Answer(self._flag(subject["units"], passages), finish_reason="stop")
-
-    def _verify(self, claim: str, passages: Sequence[lexical.Passage]) -> str:
-        support = self._model.judge(claim, passages)
-        verdict = "SUPPORTED" if support.is_supported else "NOT_SUPPORTED"
-        return f"{_line(support.reason)}\nScore: {support.probability:.4f}\nAnswer: {verdict}"
 
     def _flag(self, units: Sequence[str], passages: Sequence[lexical.Passage]) -> str:
         judged = {
@@ -86,6 +93,22 @@ class LexicalBackend:
         return f"Thought: {thought}\nAnswer: {','.join(map(str, flagged)) or 'ALL_CORRECT'}"
 
 
+def _verify(model: lexical.LexicalModel, claim: str, passages: Sequence[lexical.Passage]) -> str:
+    support = model.judge(claim, passages)
+    verdict = "SUPPORTED" if support.is_supported else "NOT_SUPPORTED"
+    return f"{_line(support.reason)}\nScore: {support.probability:.4f}\nAnswer: {verdict}"
+
+
+def _decompose(sentence: str) -> str:
+    return "\n".join(f"- {fact}" for fact in rules.split_facts(sentence)) or "- none"
+
+
+def _group(subject: Mapping[str, Any]) -> str:
+    facts: Sequence[str] = subject["facts"]
+    groups = individuals.split_individuals(subject["name"], subject["sentences"], facts, subject["owners"])
+    return "\n====\n".join("\n".join(f"- {facts[number]}" for number in group) for group in groups)
+
+
 def _line(reason: str) -> str:
     return " ".join(reason.split())
 
@@ -94,5 +117,6 @@ def _code() -> str:
     """The first 16 hexadecimal digits of the SHA-256 of the modules that an answer depends on."""
     folder = Path(lexical.__file__).parent
     names = ("words", "dates", "passages", "comparison", "alignment", "features", "model")
-    modules = [*(folder / f"{name}.py" for name in names), Path(__file__)]
+    others = (Path(rules.__file__), Path(individuals.__file__), Path(__file__))
+    modules = [*(folder / f"{name}.py" for name in names), *others]
     return hashlib.sha256(b"\0".join(module.read_bytes() for module in modules)).hexdigest()[:16]

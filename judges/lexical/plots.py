@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from judges.lexical.reliability import Reliability
-from lm_factuality.errors import ConfigError, DataError
-
-FORMATS = (".png", ".svg", ".pdf")
+from lm_factuality.drawing import new_figure, save_figure
 
 
 def draw_reliability(result: Reliability, path: Path, title: str) -> None:
@@ -17,13 +15,7 @@ def draw_reliability(result: Reliability, path: Path, title: str) -> None:
         ConfigError: matplotlib is not installed, or the name does not end in one of ``FORMATS``.
         DataError: the file cannot be written.
     """
-    if path.suffix not in FORMATS:
-        raise ConfigError(f"{path}: plots are {', '.join(FORMATS)}")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ConfigError("plots need matplotlib; install it with: pip install 'lm-factuality[report]'") from error
-    figure = Figure(figsize=(5, 6), layout="constrained")
+    figure = new_figure(5, 6)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     upper.plot([0, 1], [0, 1], color="gray", linestyle=":", label="perfectly reliable")
     upper.plot(
@@ -38,12 +30,4 @@ def draw_reliability(result: Reliability, path: Path, title: str) -> None:
         width=[each.high - each.low for each in result.bins], align="edge", edgecolor="white",
     )  # fmt: skip
     lower.set(xlabel="probability of support", ylabel="pairs")
-    part = path.with_name(f".{path.stem}-part{path.suffix}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(part, format=path.suffix[1:], dpi=150)
-        part.replace(path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error}") from error
-    finally:
-        part.unlink(missing_ok=True)
+    save_figure(figure, path)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.cli import certify, claims, compare, references, score
+from lm_factuality.cli import agree, certify, cite, claims, compare, knowledge, references, retrieve, score
 from lm_factuality.cli import index as indexes
 from lm_factuality.cli import judge as judging
 from lm_factuality.cli import verify as verifying
@@ -218,6 +218,13 @@ COMMANDS = (
             claims.claims),
     Command("certify", "measure on FELM how well a judge finds errors, and keep the certificate", certify.EXAMPLES,
             certify.options, certify.certify),
+    Command("cite", "measure whether cited passages support what a response says", cite.EXAMPLES, cite.options, cite.cite),
+    Command("agree", "compare what people see in biographies with what the pipeline sees", agree.EXAMPLES, agree.options,
+            agree.agree),
+    Command("knowledge", "make a source of pages by title for verifying facts, or look at one", knowledge.EXAMPLES,
+            knowledge.options, knowledge.knowledge),
+    Command("retrieve", "find passages for ambiguous names, for the ambigbio tasks", retrieve.EXAMPLES, retrieve.options,
+            retrieve.retrieve),
     Command("index", "make an index of passages for retrieval, look at it, or ask it", indexes.EXAMPLES,
             indexes.options, indexes.index),
 )  # fmt: skip

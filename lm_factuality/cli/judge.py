@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from lm_factuality.cli.plans import print_plans
 from lm_factuality.console import print_table
+from lm_factuality.errors import ConfigError
 
 if TYPE_CHECKING:
     from judges.config import JudgeConfig
+    from judges.generation import Generation
+    from judges.samples import Samples
 
 EXAMPLES = """\
   lm-factuality judge felm_gen --samples results/my-model/samples_felm_gen_*.jsonl --judge lexical --out judged
   lm-factuality judge felm_gen --samples FILE --judge my_judge.yaml --out judged --dry-run
   lm-factuality judge felm_gen --samples FILE --judge my_judge.yaml --out judged --max-cost 5
+  lm-factuality judge ambigbio --generations alce.json.gz --judge my_judge.yaml --knowledge wikipedia.db --out judged
 
 FILE is a samples file of lm_eval (--log_samples), or what a run saved before its judge began. Answers that the judge has given
 before are not asked for again: a command that was interrupted goes on where it ended when it is given again."""
@@ -29,12 +33,19 @@ def options(parser: argparse.ArgumentParser) -> None:
     from judges.generation import generation_names
 
     parser.add_argument("task", choices=generation_names(), help="the task that the samples are of")
-    parser.add_argument("--samples", type=Path, nargs="+", required=True, metavar="FILE", help="generations of one run")
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("--samples", type=Path, nargs="+", metavar="FILE", help="generations of one run")
+    given.add_argument(
+        "--generations", type=Path, nargs="+", metavar="FILE", help="ambigbio: ALCE's JSON, plain or .gz"
+    )
     parser.add_argument("--judge", required=True, metavar="CONFIG", help="a judge's YAML, or 'lexical'")
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="folder for metrics.json and verdicts.jsonl"
     )
     parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the shared store)")
+    parser.add_argument("--knowledge", type=Path, metavar="FILE", help="ambigbio: pages (default: the given documents)")
+    parser.add_argument("--linking", choices=("greedy", "hungarian"), help="ambigbio: how individuals get entities")
+    parser.add_argument("--protocol", choices=("paper", "code"), help="ambigbio: the paper's choices or its code's")
     parser.add_argument("--dry-run", action="store_true", help="print calls, tokens and cost; send nothing")
     parser.add_argument(
         "--max-cost", type=float, metavar="USD", help="stop before this is spent; the config has to name prices"
@@ -51,14 +62,12 @@ def judge(parsed: argparse.Namespace) -> int:
     """
     from judges.certificates import find_certificate
     from judges.config import load_judge_config
-    from judges.generation import find_generation
     from judges.judge import Judge
-    from judges.samples import read_samples
     from lm_factuality.files import write_json, write_lines
 
     config = _with_budget(load_judge_config(parsed.judge), parsed.max_cost)
-    generation = find_generation(parsed.task)
-    samples = read_samples(parsed.samples, generation)
+    generation = _find_generation(parsed)
+    samples = _read(parsed, generation)
     with Judge.open(config, parsed.store) as opened:
         if parsed.dry_run:
             print_plans(parsed.task, config.name, generation.plan(opened, samples.docs, samples.responses))
@@ -69,7 +78,7 @@ def judge(parsed: argparse.Namespace) -> int:
     summary = generation.summarise(samples.docs, verdicts)
     about: dict[str, Any] = {
         "task": parsed.task, "judge": config.describe(generation.prompt_names), "judge_usage": dataclasses.asdict(usage),
-        "judge_certificate": certificate, "samples": [path.name for path in parsed.samples],
+        "judge_certificate": certificate, "samples": [path.name for path in parsed.samples or parsed.generations],
     }  # fmt: skip
     write_lines(parsed.out / "verdicts.jsonl", (json.dumps(verdict, ensure_ascii=False) for verdict in verdicts))
     write_json(parsed.out / "metrics.json", {**summary, "about": about})
@@ -80,6 +89,42 @@ def judge(parsed: argparse.Namespace) -> int:
     print_table(f"{parsed.task}, judged by {config.name}", columns, rows, [*notes, asked, *again])
     sys.stdout.write(f"Written to {parsed.out / 'metrics.json'} and verdicts.jsonl beside it\n")
     return 0
+
+
+def _find_generation(parsed: argparse.Namespace) -> Generation:
+    """The benchmark, with its settings if it has any."""
+    from judges.generation import find_generation
+
+    own = {
+        "--generations": parsed.generations,
+        "--knowledge": parsed.knowledge,
+        "--linking": parsed.linking,
+        "--protocol": parsed.protocol,
+    }
+    if parsed.task != "ambigbio":
+        if given := [name for name, value in own.items() if value is not None]:
+            raise ConfigError(f"{', '.join(given)}: only for ambigbio, not for {parsed.task}")
+        return find_generation(parsed.task)
+    from judges.biographies.benchmark import AmbigBio
+    from judges.biographies.method import Settings
+    from judges.biographies.pages import DOCUMENTS
+    from lm_factuality.knowledge import Knowledge
+
+    pages = Knowledge(parsed.knowledge) if parsed.knowledge else None
+    settings = Settings(pages, parsed.linking or "greedy", parsed.protocol or "paper")
+    return AmbigBio(settings, parsed.knowledge.name if parsed.knowledge else DOCUMENTS)
+
+
+def _read(parsed: argparse.Namespace, generation: Generation) -> Samples:
+    """The documents and their generations."""
+    from judges.samples import Samples, read_samples
+
+    if parsed.samples:
+        return read_samples(parsed.samples, generation)
+    from judges.biographies.generations import read_generations, to_doc
+
+    found = read_generations(parsed.generations)
+    return Samples(tuple(to_doc(each) for each in found), tuple((each.output,) for each in found))
 
 
 def _with_budget(config: JudgeConfig, max_cost: float | None) -> JudgeConfig:

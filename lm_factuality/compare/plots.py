@@ -5,17 +5,13 @@ Families share a marker and a colour, the paper's three those of the paper; labe
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from lm_factuality.compare.agreement import Point
 from lm_factuality.compare.names import FAMILIES, OTHER, family, short_name, size_label
-from lm_factuality.errors import ConfigError, DataError
-
-FORMATS = ("png", "svg", "pdf")
+from lm_factuality.drawing import new_figure, save_figure
 
 _STYLES = dict(
     zip(
@@ -37,18 +33,17 @@ def draw(points: Sequence[Point], folder: Path, file_format: str = "png") -> tup
         ConfigError: matplotlib is not installed.
         DataError: ``folder`` is a file or cannot be written to.
     """
-    figure_class = _figure_class()
     written, notes = [], []
     for task in sorted({point.task for point in points}):
         here = [point for point in points if point.task == task]
         likely = [point for point in here if point.perplexity is not None]
         sized = [point for point in here if point.size is not None]
         if likely:
-            figure = _scatter(figure_class, task, likely, lambda point: point.perplexity, "perplexity per token")
-            written.append(_save(figure, folder / f"{task}_by_perplexity.{file_format}"))
+            figure = _scatter(task, likely, lambda point: point.perplexity, "perplexity per token")
+            written.append(save_figure(figure, folder / f"{task}_by_perplexity.{file_format}"))
         if sized:
-            figure = _scatter(figure_class, task, sized, lambda point: point.size, "parameters", by_size=True)
-            written.append(_save(figure, folder / f"{task}_by_size.{file_format}"))
+            figure = _scatter(task, sized, lambda point: point.size, "parameters", by_size=True)
+            written.append(save_figure(figure, folder / f"{task}_by_size.{file_format}"))
         notes += [
             f"{task}, {point.model}: its size is not known, so it is not drawn by size"
             for point in here
@@ -57,25 +52,14 @@ def draw(points: Sequence[Point], folder: Path, file_format: str = "png") -> tup
     return written, notes
 
 
-def _figure_class() -> Any:
-    try:
-        from matplotlib.figure import (
-            Figure,
-        )  # with no window and no global state: Agg draws PNG, its own backends the rest
-    except ImportError as error:
-        raise ConfigError("plots need matplotlib; install it with: pip install 'lm-factuality[report]'") from error
-    return Figure
-
-
 def _scatter(
-    figure_class: Any,
     task: str,
     points: Sequence[Point],
     across: Callable[[Point], float | None],
     label: str,
     by_size: bool = False,
 ) -> Any:
-    figure = figure_class(figsize=(6, 4.5), layout="constrained")
+    figure = new_figure(6, 4.5)
     axes = figure.add_subplot()
     for name, (marker, colour) in _STYLES.items():
         members = sorted(
@@ -113,21 +97,3 @@ def _size_axis(axes: Any) -> None:
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_label(size)))
     axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def _save(figure: Any, path: Path) -> Path:
-    """Writes beside ``path`` and renames, so that a reader never finds half a plot."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-        os.close(handle)
-        part = Path(name)
-        try:
-            part.chmod(0o644)
-            figure.savefig(part, format=path.suffix[1:], dpi=150)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error}; choose another folder") from error
-    return path

@@ -25,6 +25,7 @@ class Source:
 
 
 _FELM = ("hkust-nlp/felm", "5d0791d41256d2c0531a2da2e6230fc3904e3f13")
+_AMBIGBIO = ("d223302/Merging-Facts-Crafting-Fallacies", "2586d420d7de80f93ac34659fe32b97498cc8c0b")
 _FACTOR = ("AI21Labs/factor", "ee9de30abf28e94b163167dc41ad51fbbdb48c32")
 
 # Row counts of FACTOR: section 3.3 of its paper. Licences: its table 5, those of the corpora the files were made from.
@@ -41,6 +42,14 @@ SOURCES: dict[str, Source] = {
             "expert_factor", *_FACTOR, "data/expert_factor.csv", "3bd51de8d01156730c61cdc42b955b69192e682d", "MIT", 236
         ),
         Source("felm", *_FELM, "eval/all.jsonl", "108ad4e2e9ffaf97e3afe9fec46350a2c2e9cfdd", "CC-BY-NC-SA-4.0", 847),
+        Source(
+            "ambigbio", *_AMBIGBIO, "result/alce_output/bioqa-gpt-3.5-turbo-0301-gtr-shot2-ndoc5-42.json",
+            "641f01484b28bf9ef3b740b7e5e115a1add7b4e5", "not stated", 500,
+        ),
+        Source(
+            "ambigbio_names", *_AMBIGBIO, "AmbigBio/AmbigBio.csv", "1a7d365efcf19dde48785f0a68cee7907b23c696",
+            "not stated", 497,
+        ),
     )
 }  # fmt: skip
 

@@ -1,0 +1,130 @@
+"""AmbigBio as ``lm-factuality judge`` and an lm_eval run use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from judges.biographies import decompose, group, matrix
+from judges.biographies.generations import from_doc, problem_of
+from judges.biographies.method import Settings, begin, group_subject, judge_biographies
+from judges.biographies.metrics import Scores, score
+from judges.biographies.pages import DOCUMENTS
+from judges.biographies.records import to_record
+from judges.biographies.rules import split_facts
+from judges.biographies.summary import BOUNDED, MEANS, NO_VERDICT, Row, summarise
+from judges.biographies.types import Fact, JudgedBiography
+from judges.generation import Docs, Table, Verdict
+
+if TYPE_CHECKING:
+    from judges.asking import Plan
+    from judges.judge import Judge
+
+
+@dataclass(frozen=True)
+class AmbigBio:
+    """``judges.generation.Generation`` for biographies of ambiguous names. A document has ``index``, ``question``, ``name`` and
+    ``passages`` (each with ``title`` and ``text``), and one response. A record is that of ``judges.biographies.records`` with
+    ``index``, ``name``, ``scores`` (None without facts) and ``unscored``. ``knowledge`` is what results call the pages."""
+
+    settings: Settings = field(default_factory=Settings)
+    knowledge: str = DOCUMENTS
+
+    name = "ambigbio"
+    prompt_names = (decompose.PROMPT, group.PROMPT, matrix.PROMPT)
+
+    def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
+        if problem := problem_of(doc):
+            return problem
+        return None if len(responses) == 1 else f"found {len(responses)} responses, expected one"
+
+    def plan(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[tuple[str, Plan]]:
+        """What facts there will be is not known before; the second and the third step are planned on those that rules find,
+        which are fewer than a model's."""
+        judged = [begin(from_doc(doc, text)) for doc, (text,) in zip(docs, responses, strict=True)]
+        judged = [each for each in judged if not each.abstained and each.problem is None]
+        sentences = [
+            decompose.decompose_subject(text, each.generation.name) for each in judged for text in each.sentences
+        ]
+        likely = [_with_rules(each) for each in judged]
+        groups = [group_subject(each) for each in likely if len(each.facts) > 1]
+        pairs = [
+            pair.subject
+            for each in likely
+            for pair in matrix.pairs_of(each.facts, each.entities, self.settings.pages_for(each.generation)).values()
+            if pair.problem is None
+        ]
+        return [
+            ("decomposing", judge.plan(decompose.PROMPT, sentences, samples=1)),
+            ("grouping", judge.plan(group.PROMPT, groups, samples=1, max_tokens=group.MAX_TOKENS)),
+            ("verifying", judge.plan(matrix.PROMPT, pairs)),
+        ]
+
+    def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
+        generations = [from_doc(doc, text) for doc, (text,) in zip(docs, responses, strict=True)]
+        return [self._record(each) for each in judge_biographies(judge, generations, self.settings)]
+
+    def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
+        started = begin(from_doc(doc, responses[0]))
+        return self._record(started if started.abstained else replace(started, problem=reason))
+
+    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+        rows = [row_of(verdict) for verdict in verdicts]
+        about = {"linking": self.settings.linking, "protocol": self.settings.protocol, "knowledge": self.knowledge}
+        return {**summarise(rows), **about}
+
+    def table(self, summary: Mapping[str, Any]) -> Table:
+        columns = ("score", "#mean", "#95% interval", "#responses", "#worst / best")
+        rows = [_line(name, summary[name]) for name in (*MEANS, "respond_ratio")]
+        unscored, types = summary["unscored"], summary["types"]
+        notes = [
+            f"{summary['responses']} responses, {summary['abstained']} abstain, {unscored['responses']} without all scores; "
+            f"{summary['facts']} facts, {summary['irrelevant_facts']} irrelevant, {unscored['facts']} without a verdict.",
+            *([f"Without all scores: {_listed(unscored['reasons'])}."] if unscored["reasons"] else []),
+            f"Types: {_listed(types) or 'none'}.",
+            f"Linking: {summary['linking']}; protocol: {summary['protocol']}; knowledge: {summary['knowledge']}. "
+            "Intervals: bootstrap over names.",
+        ]
+        return columns, rows, notes
+
+    def _record(self, judged: JudgedBiography) -> Verdict:
+        scores = score(judged, self.settings.protocol)
+        reason = judged.problem
+        if judged.ungrouped is not None:
+            reason = f"not grouped: {judged.ungrouped}"
+        elif scores is not None and scores.factscore is None:
+            reason = NO_VERDICT
+        return {
+            "index": judged.generation.index, "name": judged.generation.name, "unscored": reason,
+            "scores": None if scores is None else asdict(scores), **to_record(judged),
+        }  # fmt: skip
+
+
+AMBIGBIO = AmbigBio()
+
+
+def row_of(verdict: Mapping[str, Any]) -> Row:
+    """A record as the summary reads it."""
+    scores = verdict["scores"]
+    return Row(verdict["name"], None if scores is None else Scores(**scores), verdict["abstained"], verdict["unscored"])
+
+
+def _with_rules(judged: JudgedBiography) -> JudgedBiography:
+    facts = tuple(Fact(text, number) for number, each in enumerate(judged.sentences) for text in split_facts(each))
+    return replace(judged, facts=facts)
+
+
+def _line(name: str, each: Mapping[str, Any]) -> tuple[str, ...]:
+    bounds = f"{_number(each['worst'])} / {_number(each['best'])}" if name in BOUNDED else ""
+    ends = each["interval"]
+    interval = "-" if ends is None else f"{ends[0]:.3f} - {ends[1]:.3f}"
+    return name, _number(each["value"]), interval, str(each["responses"]), bounds
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in counts.items())

@@ -1,0 +1,145 @@
+"""Step 3: what the page of each candidate entity says of each fact, each pair asked once; all scores read this matrix."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from judges.answers import Answer
+from judges.biographies.pages import Pages, nearest
+from judges.biographies.types import Fact, Judgement, Outcome
+from judges.verify import NOT_SUPPORTED, SUPPORTED, UNSCORED, Verification, parse_verification
+
+PROMPT = "biographies/verify"
+IRRELEVANT: Literal["irrelevant"] = "irrelevant"
+_THOUGHT = re.compile(r".*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_LEAD = re.compile(
+    r"^[\s>#*_-]*(?:(?:my |the )?(?:final )?(?:answer|verdict|output)(?: is)?\s*:)?[\s*_\"']*", re.IGNORECASE
+)
+_WORD = re.compile(
+    r"(?P<true>true|yes|correct)\b|(?P<false>not[ _]true|false|no|incorrect|untrue)\b|(?P<irrelevant>irrelevant|not relevant)\b",
+    re.IGNORECASE,
+)
+_CHOICE = re.compile(r"^[\s*_\"']*(?:true|false)\s*(?:or|/|,)\s*(?:false|true|irrelevant)", re.IGNORECASE)
+_ANSWER = re.compile(r"^[\s>#*_-]*(?:my |the )?(?:final )?(?:answer|verdict|output)(?: is)?\s*:\s*\S", re.IGNORECASE)
+_TURN = re.compile(  # an explanation that takes the first word back
+    r"\b(?:false|incorrect|untrue|wrong|not (?:true|supported|stated|mentioned|correct|support\w*)|no mention|"
+    r"contradict\w*|do(?:es)? not|isn't|cannot)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One fact to hold against the page of one entity; ``evidence`` is empty where there is nothing to show, and ``problem`` says
+    why."""
+
+    fact: str
+    entity: str
+    evidence: tuple[str, ...]
+    problem: str | None = None
+
+    @property
+    def subject(self) -> dict[str, Any]:
+        """What the prompt is about."""
+        passages = [f"Title: {self.entity}\n{text}" for text in self.evidence]
+        return {"kind": "verify", "claim": self.fact, "passages": passages, "entity": self.entity}
+
+
+def pairs_of(facts: Sequence[Fact], entities: Sequence[str], pages: Pages) -> dict[tuple[str, str], Pair]:
+    """Every distinct fact with every entity, by (fact, entity)."""
+    known = {entity: pages.passages(entity) for entity in entities}
+    return {
+        (fact, entity): _pair(fact, entity, known[entity])
+        for fact in dict.fromkeys(each.text for each in facts)
+        for entity in entities
+    }
+
+
+def to_matrix(
+    facts: Sequence[Fact], entities: Sequence[str], judgements: Mapping[tuple[str, str], Judgement]
+) -> tuple[tuple[Judgement, ...], ...]:
+    """``matrix[fact][entity]``; facts of the same text share their judgements."""
+    return tuple(tuple(judgements[fact.text, entity] for entity in entities) for fact in facts)
+
+
+def judge_pair(pair: Pair, answers: Sequence[Answer]) -> Judgement:
+    """What the judge's answers, one a sample, say of a pair: the majority of those that could be read."""
+    read = [read_judgement(answer) for answer in answers]
+    scored = [each for each in read if each.outcome != UNSCORED]
+    if not scored:
+        return replace(read[0] if read else Judgement(UNSCORED, None, "no answer"), evidence=pair.evidence)
+    outcomes = [each.outcome for each in scored]
+    best = max(dict.fromkeys(outcomes), key=outcomes.count)
+    if any(other != best and outcomes.count(other) == outcomes.count(best) for other in outcomes):
+        return Judgement(UNSCORED, None, f"tie among {len(scored)} samples", pair.evidence)
+    first = next(each for each in scored if each.outcome == best)
+    score = first.score if len(scored) == 1 else outcomes.count(SUPPORTED) / len(scored)
+    return replace(first, score=score, evidence=pair.evidence)
+
+
+def read_judgement(answer: Answer) -> Judgement:
+    """What one answer says: ``True``, ``False`` or ``Irrelevant`` behind ``Answer:``, or at the beginning of the first line or
+    alone on the last; or the verdicts of ``judges.verify``. "False. It is not true that ..." is false, unlike in the published
+    code, and a text with none of the words is unscored, with the reason."""
+    verification = parse_verification(answer)
+    if verification.verdict != UNSCORED or answer.text is None:
+        return _judgement(verification)
+    text = _THOUGHT.sub("", unicodedata.normalize("NFKC", answer.text)).replace("\u2019", "'")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines or re.search(r"<think", text, re.IGNORECASE):
+        return _judgement(verification)
+    named = [line for line in lines if _ANSWER.match(line)]
+    found = {_outcome(line, _has_more) for line in named} if named else _at_the_ends(lines)
+    found.discard(None)
+    if len(found) != 1:
+        if found:
+            reason = "two answers that differ"
+        else:
+            reason = "cut off before the answer" if answer.is_cut_off else "neither true nor false"
+        return Judgement(UNSCORED, None, reason)
+    outcome = found.pop()
+    assert outcome is not None
+    return Judgement(outcome, float(outcome == SUPPORTED), " ".join(" ".join(lines).split())[:400])
+
+
+def _at_the_ends(lines: Sequence[str]) -> set[Outcome | None]:
+    """The verdict that the first line begins with, and the one that is all of the last line."""
+    return {_outcome(lines[0], _has_more), _outcome(lines[-1], _is_alone)}
+
+
+def _is_alone(rest: str) -> bool:
+    return not re.search(r"\w", rest)
+
+
+def _has_more(rest: str) -> bool:
+    """Whether behind the verdict stands nothing, or an explanation set off by a mark."""
+    return _is_alone(rest) or bool(re.match(r"[\s*_\"']*(?:[.,;:(!\u2013\u2014-]|because\b|since\b|as\b)", rest))
+
+
+def _outcome(line: str, is_sound: Callable[[str], bool]) -> Outcome | None:
+    rest = _LEAD.sub("", line, count=1)
+    match = _WORD.match(rest)
+    if match is None or _CHOICE.match(rest) or not is_sound(rest[match.end() :]):
+        return None
+    if match["irrelevant"]:
+        return IRRELEVANT
+    if match["false"]:
+        return NOT_SUPPORTED
+    return None if _TURN.search(rest[match.end() :]) else SUPPORTED
+
+
+def _judgement(verification: Verification) -> Judgement:
+    return Judgement(verification.verdict, verification.score, verification.reason)
+
+
+def _pair(fact: str, entity: str, page: list[str] | None) -> Pair:
+    if page is None:
+        return Pair(fact, entity, (), f"no evidence: no page is called {entity!r}")
+    passages = tuple(passage for passage in page if passage.strip())
+    if not passages:
+        return Pair(fact, entity, (), f"no evidence: the page {entity!r} is empty")
+    return Pair(fact, entity, nearest(passages, fact))

@@ -1,0 +1,147 @@
+"""The scores of one response, all read from the same matrix of judgements.
+
+Every denominator is the number of facts, as in the equations of sections 3.1 and 4.1: an irrelevant fact is not a supported one
+(the people of section 4.2 mark it, and it counts against the response all the same; how many there are is told). A fact without
+a verdict is in no score; ``worst`` and ``best`` count it as not supported and as supported.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from judges.biographies.types import JudgedBiography, Judgement, Outcome
+
+GAMMA = 10  # facts from which a response is not too short (Min et al., 2023)
+BiographyKind = Literal["one_bio_one_entity", "one_bio_many_entities", "many_bios_many_entities", "other"]
+
+
+@dataclass(frozen=True)
+class Share:
+    """``value`` is supported facts over facts with a verdict, None if there are none; ``worst`` and ``best`` are over all."""
+
+    value: float | None
+    worst: float
+    best: float
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Of a response with facts.
+
+    Those read from groups are None if the facts could not be grouped; then ``d_factscore_worst`` is 0 and ``d_factscore_best``
+    that of FActScore. ``num_entities`` counts the entities that facts are attributed to (see ``attributed``). ``unscored``
+    counts the facts without a verdict in FActScore, ``unscored_grouped`` in D-FActScore. ``kind`` is the type of section 2.4;
+    ``other`` is what the section does not name: no entity at all, or several biographies of one entity.
+    """
+
+    facts: int
+    factscore: float | None
+    factscore_worst: float
+    factscore_best: float
+    factscore_penalised: float | None
+    d_factscore: float | None
+    d_factscore_worst: float
+    d_factscore_best: float
+    difference: float | None
+    num_biographies: int | None
+    num_entities: int
+    kind: BiographyKind | None
+    irrelevant: int
+    unscored: int
+    unscored_grouped: int
+
+
+NAMES = tuple(field.name for field in fields(Scores))
+
+
+def score(judged: JudgedBiography, protocol: str = "paper") -> Scores | None:
+    """The scores of a response; None if it has no facts (the model abstained, or it could not be taken apart).
+
+    Under ``protocol: code`` the groups lack the first fact, as ``judges.biographies.method`` leaves it out there, so D-FActScore
+    is over the facts in groups; entities are attributed in the order of the alphabet.
+    """
+    if not judged.facts:
+        return None
+    whole = [of_any(row) for row in judged.matrix]
+    grouped = of_groups(judged) if judged.groups else None
+    plain = share(whole)
+    linked = share(grouped) if grouped else Share(None, 0.0, plain.best)
+    entities = len({entity for entity in attributed(judged, protocol) if entity is not None})
+    bios = len(judged.groups) or None
+    both = plain.value is not None and linked.value is not None
+    return Scores(
+        facts=len(judged.facts),
+        factscore=plain.value, factscore_worst=plain.worst, factscore_best=plain.best,
+        factscore_penalised=None if plain.value is None else plain.value * length_penalty(len(judged.facts)),
+        d_factscore=linked.value, d_factscore_worst=linked.worst, d_factscore_best=linked.best,
+        difference=(plain.value or 0.0) - (linked.value or 0.0) if both else None,
+        num_biographies=bios, num_entities=entities, kind=None if bios is None else kind_of(bios, entities),
+        irrelevant=whole.count("irrelevant"), unscored=whole.count("unscored"),
+        unscored_grouped=len(whole) if grouped is None else grouped.count("unscored"),
+    )  # fmt: skip
+
+
+def length_penalty(facts: int, gamma: int = GAMMA) -> float:
+    """exp(1 - gamma / facts) below ``gamma`` facts, else 1 (Min et al., 2023)."""
+    return 1.0 if facts >= gamma else math.exp(1 - gamma / facts)
+
+
+def of_any(row: Sequence[Judgement]) -> Outcome:
+    """What all pages together say of a fact: supported if any supports it; unscored if one has no verdict, for it might have;
+    irrelevant if most of the others say so; with no page at all unscored."""
+    outcomes = Counter(judgement.outcome for judgement in row)
+    if outcomes["supported"]:
+        return "supported"
+    if outcomes["unscored"] or not outcomes:
+        return "unscored"
+    return "irrelevant" if outcomes["irrelevant"] > outcomes["not_supported"] else "not_supported"
+
+
+def of_groups(judged: JudgedBiography) -> list[Outcome]:
+    """What the page of its individual's entity says of each fact that is in a group, in the order of groups. Where the
+    individual has no entity a fact is not supported, or unscored if a page that might be the one has no verdict."""
+    return [
+        _without_entity(judged.matrix[fact]) if entity is None else judged.matrix[fact][entity].outcome
+        for group, entity in zip(judged.groups, judged.links, strict=True)
+        for fact in group
+    ]
+
+
+def share(outcomes: Sequence[Outcome]) -> Share:
+    """The share of supported facts."""
+    counts = Counter(outcomes)
+    supported, unscored, total = counts["supported"], counts["unscored"], len(outcomes)
+    scored = total - unscored
+    return Share(supported / scored if scored else None, supported / total, (supported + unscored) / total)
+
+
+def attributed(judged: JudgedBiography, protocol: str = "paper") -> list[int | None]:
+    """The entity that each fact is from (section 2.4): among those whose pages support it, its own individual's; else that of
+    another individual; else the one retrieved first. Under ``protocol: code`` the first in the alphabet."""
+    own = {fact: entity for group, entity in zip(judged.groups, judged.links, strict=True) for fact in group}
+    linked = {entity for entity in judged.links if entity is not None}
+    found: list[int | None] = []
+    for fact, row in enumerate(judged.matrix):
+        supporting = [entity for entity, judgement in enumerate(row) if judgement.outcome == "supported"]
+        if protocol == "code":
+            found.append(min(supporting, key=lambda entity: judged.entities[entity], default=None))
+        else:
+            rank = {entity: (entity != own.get(fact), entity not in linked, entity) for entity in supporting}
+            found.append(min(supporting, key=rank.__getitem__, default=None))
+    return found
+
+
+def kind_of(biographies: int, entities: int) -> BiographyKind:
+    """The type of a response (section 2.4)."""
+    if biographies == 1:
+        return "one_bio_many_entities" if entities > 1 else "one_bio_one_entity" if entities == 1 else "other"
+    return "many_bios_many_entities" if entities > 1 else "other"
+
+
+def _without_entity(row: Sequence[Judgement]) -> Outcome:
+    outcome = of_any(row)
+    return "not_supported" if outcome == "supported" else outcome

@@ -1,0 +1,108 @@
+"""``lm-factuality knowledge``: make a source of pages by title, and look at it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from lm_factuality.console import print_table
+from lm_factuality.errors import DataError
+
+_BUILD = """\
+  lm-factuality knowledge build articles.jsonl --out knowledge.db
+  lm-factuality knowledge build hub:wikimedia/wikipedia:20231101.en --out wikipedia.db
+  lm-factuality knowledge build psgs_w100.tsv.gz --out dpr.db"""
+_INFO = """\
+  lm-factuality knowledge info knowledge.db
+  lm-factuality knowledge info enwiki-20230401.db --title "Ada Lovelace"
+  lm-factuality knowledge info knowledge.db --verify"""
+_NOTES = """\
+Rows of one title are passages of one page. FActScore's .db files can be used as they are. A build that was interrupted goes on
+where it ended when the same command is given again."""
+EXAMPLES = f"{_BUILD}\n{_INFO}\n\n{_NOTES}"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """The options of ``knowledge build`` and ``knowledge info``."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    build = _action(actions, "build", "write pages from files or datasets to a SQLite file", f"{_BUILD}\n\n{_NOTES}")
+    build.add_argument(
+        "sources", nargs="+", metavar="SOURCE",
+        help=".tsv or .jsonl (also .gz), .parquet, a folder of the datasets library, or hub:NAME[:CONFIG[:SPLIT]]",
+    )  # fmt: skip
+    build.add_argument("--out", type=Path, required=True, metavar="FILE", help="the SQLite file")
+    build.add_argument(
+        "--fields", default="", metavar="title=A,text=B", help="columns of the source (default title, text)"
+    )
+    build.add_argument("--overwrite", action="store_true", help="replace FILE when the new one is ready")
+    info = _action(actions, "info", "what a knowledge source holds, and a page of it", _INFO)
+    info.add_argument("path", type=Path, metavar="FILE", help="the SQLite file, or one of FActScore's")
+    info.add_argument("--title", help="print the passages of this page")
+    info.add_argument("--verify", action="store_true", help="read the whole file to see whether it is sound")
+
+
+def _action(actions: Any, name: str, line: str, examples: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name,
+        help=line,
+        description=f"{line[0].upper()}{line[1:]}.",
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser
+
+
+def knowledge(parsed: argparse.Namespace) -> int:
+    """``knowledge build`` or ``knowledge info``."""
+    return _build(parsed) if parsed.action == "build" else _info(parsed)
+
+
+def _build(parsed: argparse.Namespace) -> int:
+    from lm_factuality.knowledge import build_knowledge
+    from lm_factuality.retrieval.passages import parse_fields
+
+    fields = parse_fields(parsed.fields) if parsed.fields else None
+    try:
+        built = build_knowledge(parsed.sources, parsed.out, fields=fields, overwrite=parsed.overwrite)
+    except KeyboardInterrupt:
+        raise DataError(f"interrupted; give the same command again to go on with {parsed.out}.partial") from None
+    assert built.manifest is not None
+    sys.stdout.write(
+        f"{parsed.out}: {len(built):,} pages of {built.manifest.rows:,} rows, knowledge {built.identity}\n"
+    )
+    return 0
+
+
+def _info(parsed: argparse.Namespace) -> int:
+    from lm_factuality.knowledge import Knowledge
+
+    source = Knowledge(parsed.path)
+    if parsed.verify:
+        source.check()
+    if parsed.title is not None:
+        if (passages := source.passages(parsed.title)) is None:
+            raise DataError(
+                f"{parsed.path}: no page is called {parsed.title!r}; titles are the same to the letter, brackets included"
+            )
+        lines = [(str(number), str(len(text.split())), text) for number, text in enumerate(passages, 1)]
+        print_table(parsed.title, ("#passage", "#words", "text"), lines)
+        return 0
+    manifest = source.manifest
+    rows = [("pages", f"{len(source):,}"), ("bytes", f"{parsed.path.stat().st_size:,}"), ("identity", source.identity)]
+    if manifest is not None:
+        rows += [
+            ("rows", f"{manifest.rows:,}"),
+            ("built", manifest.built),
+            ("by", f"lm-factuality {manifest.suite_version}"),
+        ]
+        rows += [
+            ("source", f"{each.path}: " + (f"revision {each.revision}" if each.revision else f"{each.size:,} bytes, SHA-256 "
+             f"{each.sha256}")) for each in manifest.sources
+        ]  # fmt: skip
+    notes = [] if manifest else ["No manifest: not made by lm-factuality, as FActScore's own files are not."]
+    print_table(
+        str(parsed.path), ("what", "value"), rows, [*notes, *(["The whole file is sound."] if parsed.verify else [])]
+    )
+    return 0

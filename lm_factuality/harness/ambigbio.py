@@ -1,0 +1,133 @@
+"""The lm_eval tasks of AmbigBio: biographies from retrieved passages, marked by a judge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+from judges.biographies.benchmark import AmbigBio, row_of
+from judges.biographies.generations import read_generations, to_doc
+from judges.biographies.method import Settings
+from judges.biographies.pages import DOCUMENTS
+from judges.biographies.summary import BOUNDED, MEANS, Row, bound, value
+from lm_factuality.data.fetch import blob_id, locate
+from lm_factuality.data.registry import find_source
+from lm_factuality.errors import ConfigError, did_you_mean
+from lm_factuality.factor.corpus import YAML_FOLDER
+from lm_factuality.harness.judging import JudgedTask
+from lm_factuality.harness.stderr import Aggregation
+from lm_factuality.knowledge import Knowledge
+from lm_factuality.statistics import Outcome, clustered_stderr, mean
+from lm_factuality.suite import tasks_folder
+
+SOURCE = "ambigbio"  # the published file with the names' questions and passages
+_BOUNDS = ("worst", "best")
+
+
+class AmbigBioTask(JudgedTask):
+    """Built by lm_eval from a YAML that includes ``tasks/ambigbio/_ambigbio.yaml``.
+
+    Metrics, each the mean over responses with a standard error clustered by name: ``factscore``, ``factscore_penalised``,
+    ``d_factscore``, ``difference``, ``num_biographies``, ``num_entities``, ``facts_per_response``,
+    ``one_bio_many_entities`` (the share of such responses), ``respond_ratio``; ``factscore`` and ``d_factscore`` at worst
+    and best (``..._worst``, ``..._best``); ``unscored`` (responses without all of these). Samples hold in
+    ``filtered_resps`` the judge's record, as ``judges.biographies.benchmark`` describes it.
+
+    ``metadata``: ``demonstrations`` (``ambiguous``, ``unambiguous``), ``judge``, ``judge_store``, ``generations`` (a file of
+    ALCE's JSON whose questions and passages are used, such as ``lm-factuality retrieve`` writes; default: the published
+    one), ``knowledge`` (an SQLite file of pages; default: the passages themselves), ``linking`` (``greedy``,
+    ``hungarian``), ``protocol`` (``paper``, ``code``), ``data_dir``. ``dataset_path`` names a file like ``generations``,
+    relative to the YAML.
+
+    Raises:
+        ConfigError, DataError: on construction, if the data, the knowledge or the judge cannot be used.
+    """
+
+    def __init__(
+        self, data_dir: str | None = None, cache_dir: str | None = None, download_mode: Any = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        config = dict(config or {})
+        given: dict[str, Any] = config.get("metadata") or {}
+        self._data_dir = given.get("data_dir") or data_dir
+        self._own_data = _own_data(config)
+        self._demonstrations = str(given.get("demonstrations", "ambiguous"))
+        source = given.get("knowledge")
+        knowledge = Knowledge(Path(str(source))) if source and source != DOCUMENTS else None
+        name = DOCUMENTS if knowledge is None else Path(str(source)).name
+        linking, protocol = str(given.get("linking", "greedy")), str(given.get("protocol", "paper"))
+        own = {
+            "doc_to_text": "text", "doc_to_target": "name",
+            **{key: config[key] for key in ("generation_kwargs",) if key in config},
+        }  # fmt: skip
+        about = {"demonstrations": self._demonstrations, "knowledge": name, "linking": linking, "protocol": protocol}
+        super().__init__(AmbigBio(Settings(knowledge, linking, protocol), name), config, own, about)
+        self.config.metadata.pop("generations", None)  # a path of this machine, which is no part of the results
+
+    def read_documents(self) -> list[dict[str, Any]]:
+        if self._own_data is None:
+            located = locate(find_source(SOURCE), self._data_dir)
+            path, is_published = located.path, located.is_upstream
+        else:
+            path, is_published = self._own_data, False
+        generations = read_generations([path], outputs=False)
+        self.config.metadata["data"] = {"file": path.name, "git_blob": blob_id(path), "is_published": is_published}
+        render = _renderer(self._demonstrations)
+        docs = [to_doc(each) for each in generations]
+        return [{**doc, "text": render(doc)} for doc in docs]
+
+    def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+        """A response's part in every mean; nothing where it has none."""
+        if "bypass" in self._metric_fn_list:  # lm_eval's --predict_only
+            return {}
+        row: Row = row_of(results[0])
+        found: dict[str, Any] = {name: value(row, name) for name in MEANS}
+        found |= {f"{name}_{which}": bound(row, name, which) for name in BOUNDED for which in _BOUNDS}
+        return found | {"respond_ratio": Outcome(float(not row.abstained), row.name), "unscored": row.unscored}
+
+    def aggregation(self) -> dict[str, Aggregation]:
+        """How each metric becomes one number."""
+        bounds = [f"{name}_{which}" for name in BOUNDED for which in _BOUNDS]
+        return {
+            **dict.fromkeys((*MEANS, "respond_ratio"), Aggregation(mean, clustered_stderr)),
+            **dict.fromkeys(bounds, Aggregation(mean)),
+            "unscored": Aggregation(lambda reasons: float(sum(reason is not None for reason in reasons))),
+        }
+
+    def higher_is_better(self) -> dict[str, bool]:
+        better = {"factscore", "factscore_penalised", "d_factscore", "respond_ratio"}
+        better |= {f"{name}_{which}" for name in BOUNDED for which in _BOUNDS}
+        worse = {"difference", "one_bio_many_entities", "unscored"}
+        return {name: name in better for name in self.aggregation() if name in better | worse}
+
+
+def _own_data(config: Mapping[str, Any]) -> Path | None:
+    """The file that ``metadata`` names, or ``dataset_path`` relative to its YAML; None for the published one."""
+    metadata: Mapping[str, Any] = config.get("metadata") or {}
+    if metadata.get("generations"):
+        return Path(str(metadata["generations"])).expanduser()
+    if not config.get("dataset_path"):
+        return None
+    source = metadata.get("config_source")
+    folder = Path(source).parent if source else Path(metadata.get(YAML_FOLDER) or ".")
+    return folder / str(config["dataset_path"])
+
+
+def _renderer(kind: str) -> Any:
+    """From a document to the prompt, with the demonstrations called ``kind``.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    folder = tasks_folder() / "ambigbio"
+    demonstrations: dict[str, Any] = json.loads((folder / "demonstrations.json").read_text(encoding="utf-8"))
+    if kind not in demonstrations:
+        known = " or ".join(demonstrations)
+        raise ConfigError(f"demonstrations: found {kind!r}, expected {known}{did_you_mean(kind, demonstrations)}")
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701  # no HTML
+    template = environment.from_string((folder / "prompt.jinja").read_text(encoding="utf-8"))
+    return lambda doc: template.render(demonstrations=demonstrations[kind], subject=doc).strip()
