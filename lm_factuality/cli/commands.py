@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lm_factuality.cli import agree, certify, cite, claims, compare, knowledge, references, retrieve, score
+from lm_factuality.cli import agree, certify, cite, claims, compare, knowledge, page, references, retrieve, score
 from lm_factuality.cli import index as indexes
 from lm_factuality.cli import judge as judging
 from lm_factuality.cli import verify as verifying
@@ -18,6 +18,9 @@ from lm_factuality.console import print_table
 from lm_factuality.data.fetch import blob_id, cached_path, fetch, locate
 from lm_factuality.data.registry import SOURCES, Source, find_source
 from lm_factuality.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from lm_factuality.quickstart_biographies import JudgedSample
 
 _RUN_HELP = """\
 lm-factuality run is lm-eval's own run, as described below, with the suite's tasks and models registered:
@@ -73,6 +76,7 @@ def _quickstart_options(parser: argparse.ArgumentParser) -> None:
 def _quickstart(parsed: argparse.Namespace) -> int:
     os.environ.setdefault("LMEVAL_LOG_LEVEL", "WARNING")
     from lm_factuality.quickstart import TASK, quickstart
+    from lm_factuality.quickstart_biographies import judge_sample
 
     scores = quickstart(parsed.output)
     print_table(
@@ -86,11 +90,33 @@ def _quickstart(parsed: argparse.Namespace) -> int:
         (
             "Intervals: percentile bootstrap over documents. "
             f"lm_eval's results and samples: {parsed.output}",
+        ),
+    )  # fmt: skip
+    _print_biographies(judge_sample(parsed.output / "biographies"))
+    return 0
+
+
+def _print_biographies(found: JudgedSample) -> None:
+    shown = {"FActScore": 100, "D-FActScore": 100, "biographies": 1, "entities": 1}
+    measures = {measure.name: measure for measure in found.comparison.measures}
+    print_table(
+        f"sample_ambigbio: do {found.responses} biographies merge people who share a name? The offline judge beside the truth",
+        ("mean of", "#judge", "#truth", "#Pearson's r", "#responses"),
+        [
+            (name, _scaled(measures[name].judge, scale), _scaled(measures[name].truth, scale),
+             f"{measures[name].pearson:.2f}", str(measures[name].responses))
+            for name, scale in shown.items()
+        ],
+        (
+            f"Each response, its facts and their evidence: {found.page}",
             "Next, a real model on the published benchmarks (needs a network or a local copy of the data):",
             "  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor --output_path results",
         ),
     )  # fmt: skip
-    return 0
+
+
+def _scaled(value: float, scale: int) -> str:
+    return f"{value:.1%}" if scale == 100 else f"{value:.2f}"
 
 
 def _ls(parsed: argparse.Namespace) -> int:
@@ -191,7 +217,7 @@ def _run(parsed: argparse.Namespace) -> int:
 
 
 COMMANDS = (
-    Command("quickstart", "run the sample benchmark with two tiny checkpoints and print one table",
+    Command("quickstart", "run the samples with tiny checkpoints and the offline judge; print two tables",
             "  lm-factuality quickstart --output /tmp/first-run", _quickstart_options, _quickstart),
     Command("run", "lm_eval's own run, with the suite's tasks and models registered (see 'run --help')",
             "  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor\n"
@@ -218,6 +244,7 @@ COMMANDS = (
             claims.claims),
     Command("certify", "measure on FELM how well a judge finds errors, and keep the certificate", certify.EXAMPLES,
             certify.options, certify.certify),
+    Command("page", "show judged biographies as one HTML file", page.EXAMPLES, page.options, page.page),
     Command("cite", "measure whether cited passages support what a response says", cite.EXAMPLES, cite.options, cite.cite),
     Command("agree", "compare what people see in biographies with what the pipeline sees", agree.EXAMPLES, agree.options,
             agree.agree),

@@ -81,7 +81,7 @@ def candidates(world: World, entity: Entity, sentence: Sentence, rng: random.Ran
         if piece.alternative:
             wrong, kind = [piece.alternative], "link" if piece.slot == "link" else "predicate"
         else:
-            wrong = _other_values(world, entity, piece.slot, rng)
+            wrong = other_values(world, entity, piece.slot, rng)
             kind = error_type(piece.slot, entity.facts[piece.slot])
         for text in wrong:
             found.append(_replaced(sentence, {index: text}, kind))
@@ -103,7 +103,8 @@ def choose(found: list[Contradiction], rng: random.Random) -> tuple[Contradictio
     return tuple(chosen)
 
 
-def _other_values(world: World, entity: Entity, attribute: str, rng: random.Random) -> list[str]:
+def other_values(world: World, entity: Entity, attribute: str, rng: random.Random) -> list[str]:
+    """Two values that ``attribute`` could have but has not, none of them told of ``entity`` elsewhere."""
     true = entity.facts[attribute]
     if isinstance(true, int):
         low, high = true - _YEAR_RANGE, true + _YEAR_RANGE

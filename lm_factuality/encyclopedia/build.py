@@ -1,5 +1,5 @@
-"""Writes the embedded default's data: ``sample_factor.csv`` and ``sample_felm.jsonl`` in the columns of the published
-benchmarks, and the encyclopedia itself.
+"""Writes the embedded default's data: ``sample_factor.csv``, ``sample_felm.jsonl`` and ``sample_ambigbio*.json`` in the formats
+of the published benchmarks, and the encyclopedia itself.
 
 ``python -m lm_factuality.encyclopedia.build --out tasks/sample``
 """
@@ -14,8 +14,9 @@ from pathlib import Path
 from lm_factuality.encyclopedia.answers import build_answers
 from lm_factuality.encyclopedia.articles import corpus
 from lm_factuality.encyclopedia.benchmark import NUM_CONTRADICTIONS, build_examples
+from lm_factuality.encyclopedia.biographies import build_biographies
 from lm_factuality.encyclopedia.world import World, build_world
-from lm_factuality.files import write_lines
+from lm_factuality.files import write_json, write_lines
 
 DOCUMENTS, ROWS_PER_DOCUMENT = 215, 2
 ANSWERS = 120
@@ -61,8 +62,20 @@ def write_answers(world: World, path: Path, count: int = ANSWERS) -> int:
     return len(lines)
 
 
+def write_biographies(world: World, folder: Path) -> int:
+    """Writes AmbigBio-style files: ``sample_ambigbio.json``, the questions with their passages; ``_generations.json``, made-up
+    answers to them; ``_truth.jsonl``, what is true of each answer. Returns how many answers there are."""
+    biographies = list(build_biographies(world))
+    questions = {biography.question: biography.to_question() for biography in biographies}
+    write_json(folder / "sample_ambigbio.json", {"data": list(questions.values())})
+    write_json(folder / "sample_ambigbio_generations.json", {"data": [each.to_row() for each in biographies]})
+    lines = [json.dumps(each.to_truth(), ensure_ascii=False) for each in biographies]
+    write_lines(folder / "sample_ambigbio_truth.jsonl", lines)
+    return len(biographies)
+
+
 def main(argv: list[str] | None = None) -> None:
-    """Writes the three files under ``--out``."""
+    """Writes the files under ``--out``."""
     parser = argparse.ArgumentParser(prog="python -m lm_factuality.encyclopedia.build", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder that gets the files")
     parser.add_argument("--seed", type=int, default=0, help="seed of the world (default 0)")
@@ -72,7 +85,11 @@ def main(argv: list[str] | None = None) -> None:
     rows = write_benchmark(world, arguments.out / "sample_factor.csv")
     articles = write_encyclopedia(world, arguments.out / "encyclopedia.jsonl")
     answers = write_answers(world, arguments.out / "sample_felm.jsonl")
-    parser.exit(0, f"{rows} rows, {answers} answers and {articles} articles written to {arguments.out}\n")
+    biographies = write_biographies(world, arguments.out)
+    parser.exit(
+        0,
+        f"{rows} rows, {answers} answers, {biographies} biographies and {articles} articles written to {arguments.out}\n",
+    )
 
 
 if __name__ == "__main__":

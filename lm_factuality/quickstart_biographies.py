@@ -1,0 +1,46 @@
+"""The first run's second part: made-up biographies of known truth, judged offline, as a table and a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lm_factuality.suite import tasks_folder
+
+if TYPE_CHECKING:
+    from lm_factuality.encyclopedia.biography_truth import Comparison
+
+PAGE = "biographies.html"
+
+
+@dataclass(frozen=True)
+class JudgedSample:
+    """How near the offline judge comes to the truth of ``responses`` biographies; ``page`` shows them."""
+
+    responses: int
+    comparison: Comparison
+    page: Path
+
+
+def judge_sample(output: Path) -> JudgedSample:
+    """Judges ``sample_ambigbio``'s answers with the lexical judge; leaves verdicts and the page under ``output``.
+
+    Raises:
+        DataError: the sample is missing from this installation, or ``output`` cannot be written.
+    """
+    from judges.biographies.generations import read_generations
+    from judges.biographies.method import judge_biographies
+    from judges.config import load_judge_config
+    from judges.judge import Judge
+    from lm_factuality.encyclopedia.biography_truth import compare_with_truth, read_truth
+    from lm_factuality.report.biographies import write_page
+
+    sample = tasks_folder() / "sample"
+    generations = read_generations([sample / "sample_ambigbio_generations.json"])
+    output.mkdir(parents=True, exist_ok=True)
+    with Judge.open(load_judge_config("lexical"), store=output / "answers.sqlite") as judge:
+        judged = judge_biographies(judge, generations)
+    write_page(output / PAGE, judged, "Biographies of the sample, judged offline")
+    comparison = compare_with_truth(judged, read_truth(sample / "sample_ambigbio_truth.jsonl"))
+    return JudgedSample(len(judged), comparison, output / PAGE)

@@ -1,0 +1,100 @@
+"""What the page shows: plain data, in which every text that occurs often is written once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Literal, TypeAlias
+
+from judges.biographies.metrics import Scores, attributed, of_any, score
+from judges.biographies.summary import NO_VERDICT, Row, summarise
+from judges.biographies.types import JudgedBiography
+from lm_factuality.report.biographies.alignment import align
+
+Status: TypeAlias = Literal["supported", "elsewhere", "not_supported", "irrelevant", "unscored"]
+
+
+class Texts:
+    """A table of texts, each once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        return self._numbers.setdefault(text, len(self._numbers))
+
+    def all(self) -> list[str]:
+        return list(self._numbers)
+
+
+def page_content(biographies: Sequence[JudgedBiography], title: str, protocol: str = "paper") -> dict[str, Any]:
+    """``title``, the ``summary`` over the set, the table of ``texts`` and the ``responses``, as the scripts of the page read
+    them. A judgement is [outcome, score, number of the reason, numbers of the evidence]."""
+    texts = Texts()
+    scores = [score(judged, protocol) for judged in biographies]
+    rows = [
+        Row(judged.generation.name, found, judged.abstained, None if judged.abstained else why_unscored(judged, found))
+        for judged, found in zip(biographies, scores, strict=True)
+    ]
+    responses = [_response(judged, row, texts, protocol) for judged, row in zip(biographies, rows, strict=True)]
+    return {"title": title, "summary": summarise(rows), "texts": texts.all(), "responses": responses}
+
+
+def why_unscored(judged: JudgedBiography, scores: Scores | None) -> str | None:
+    """Why a response has not all scores, in the words of its verdict; None if it has."""
+    if judged.ungrouped is not None:
+        return f"not grouped: {judged.ungrouped}"
+    if scores is not None and scores.factscore is None:
+        return NO_VERDICT
+    return judged.problem
+
+
+def statuses(judged: JudgedBiography) -> list[Status]:
+    """What a reader should think of each fact. ``supported`` by the page of its individual's entity; ``elsewhere``: only by that
+    of another, so that FActScore counts it and D-FActScore does not; else what the page of the entity says, and for facts
+    without a group or an entity, what all pages say."""
+    entity_of = {fact: entity for group, entity in zip(judged.groups, judged.links, strict=True) for fact in group}
+    found: list[Status] = []
+    for number, row in enumerate(judged.matrix):
+        entity = entity_of.get(number)
+        own = None if entity is None else row[entity].outcome
+        anywhere = of_any(row)
+        if own == "supported" or (number not in entity_of and anywhere == "supported"):
+            found.append("supported")
+        elif anywhere == "supported" and own != "unscored":
+            found.append("elsewhere")
+        else:
+            found.append(own or anywhere)
+    return found
+
+
+def _response(judged: JudgedBiography, row: Row, texts: Texts, protocol: str) -> dict[str, Any]:
+    given = judged.generation
+    return {
+        "index": given.index,
+        "name": given.name,
+        "question": given.question,
+        "pieces": align(given.output, judged.sentences),
+        "sentences": list(judged.sentences),
+        "passages": [[passage.title, texts.number(passage.text)] for passage in given.passages],
+        "facts": [[fact.text, fact.sentence] for fact in judged.facts],
+        "statuses": statuses(judged),
+        "attributed": attributed(judged, protocol),
+        "groups": [list(group) for group in judged.groups],
+        "links": list(judged.links),
+        "entities": list(judged.entities),
+        "matrix": [
+            [
+                [each.outcome, each.score, texts.number(each.reason), [texts.number(text) for text in each.evidence]]
+                for each in judgements
+            ]
+            for judgements in judged.matrix
+        ],
+        "scores": _shown(row.scores),
+        "abstained": judged.abstained,
+        "unscored": row.unscored,
+    }
+
+
+def _shown(scores: Scores | None) -> Mapping[str, Any] | None:
+    return None if scores is None else asdict(scores)

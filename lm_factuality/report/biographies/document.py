@@ -1,0 +1,58 @@
+"""One self-contained HTML file: it asks the network for nothing, and what models wrote can only ever be text in it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from judges.biographies.types import JudgedBiography
+from lm_factuality.files import write_text
+from lm_factuality.report.biographies.content import page_content
+
+# In the order in which the page runs them, as one script.
+_SCRIPTS = ("elements", "marks", "facts", "response", "summary", "list", "main")
+
+
+def write_page(path: Path, biographies: Sequence[JudgedBiography], title: str, protocol: str = "paper") -> None:
+    """Writes the page to ``path``.
+
+    Raises:
+        DataError: ``path`` cannot be written.
+    """
+    write_text(path, build_page(page_content(biographies, title, protocol)))
+
+
+def build_page(content: dict[str, Any]) -> str:
+    """The HTML of ``content`` (see ``page_content``); its policy allows this style and script by their hashes, nothing else."""
+    script = "\n".join(_part(f"{name}.js") for name in _SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{script}}})();\n'
+    style = _part("page.css")
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    return Template(_part("page.html")).substitute(
+        title=html.escape(content["title"]), policy=policy, style=style, script=script, data=as_data(content)
+    )
+
+
+def as_data(content: Any) -> str:
+    """JSON that cannot end the script element it stands in, whatever texts it holds: ASCII, without ``<``, ``>`` and ``&``."""
+    data = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _part(name: str) -> str:
+    return files(__package__).joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _hash(content: str) -> str:
+    """As a content security policy names an inline script or style."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"

@@ -1,0 +1,39 @@
+// The head of the page: means over the set with their intervals.
+function showSummary(title, summary, responses, toggle) {
+  const shares = [
+    ["factscore", "FActScore", "each fact by any page"],
+    ["d_factscore", "D-FActScore", "each fact by its individual’s page"],
+    ["difference", "Difference", "what merging people hides"],
+  ];
+  const numbers = [
+    ["num_biographies", "Biographies", "individuals for a reader"],
+    ["num_entities", "Entities", "people told of"],
+  ];
+  const tiles = [
+    ...shares.map(([key, name, note]) => tile(name, note, summary[key], (value) => (100 * value).toFixed(1), key === "difference" ? "" : "%", key)),
+    ...numbers.map(([key, name, note]) => tile(name, note, summary[key], (value) => value.toFixed(2), "", key)),
+    tile("People merged", "one biography, several entities", summary.one_bio_many_entities, (value) => (100 * value).toFixed(1), "%", "one_bio_many_entities"),
+    tile("Answered", "the rest abstained", summary.respond_ratio, (value) => (100 * value).toFixed(1), "%", "respond_ratio"),
+  ];
+  const { unscored } = summary;
+  const bounds = summary.d_factscore;
+  const notes = [
+    `${counted(summary.responses, "response")}, ${counted(summary.facts, "fact")}.`,
+    "In brackets: 95% bootstrap intervals over names.",
+    unscored.responses || unscored.facts_in_groups
+      ? `Unscored: ${counted(unscored.responses, "response")}, ${counted(unscored.facts_in_groups, "fact")}; D-FActScore is between ${percent(bounds.worst)} and ${percent(bounds.best)}, as they would count.`
+      : "Nothing is unscored.",
+  ];
+  return [
+    el("div", { class: "bar-top" }, el("h1", { dir: "auto" }, title),
+      el("button", { type: "button", class: "theme", on: { click: toggle }, title: "Light or dark" }, svg("M8 2a6 6 0 1 0 0 12V2z M8 2a6 6 0 0 1 0 12", "icon half"), el("span", { class: "hidden-text" }, "Light or dark"))),
+    responses.length > 1 ? el("dl", { class: "tiles" }, tiles) : null,
+    responses.length > 1 ? el("p", { class: "quiet" }, notes.join(" ")) : null,
+  ];
+}
+
+function tile(name, note, found, format, unit, key) {
+  const interval = found.interval ? `${format(found.interval[0])} – ${format(found.interval[1])}` : "";
+  return el("div", { class: `tile ${key}` }, el("dt", {}, name, el("small", {}, note)),
+    el("dd", {}, el("b", {}, found.value === null ? "–" : `${format(found.value)}${unit}`), interval ? el("span", {}, `[${interval}]`) : null));
+}

@@ -1,0 +1,59 @@
+"""Judged biographies to show, and a browser to show them in."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from judges.biographies.link import link
+from judges.biographies.types import Fact, Generation, JudgedBiography, Judgement, Passage
+
+HOSTILE = """</script><script>document.title="taken"</script><!-- <img src=x onerror="document.title='taken'"> " ' & \u2028 \u202e"""
+
+
+def biography(
+    index: str = "0", name: str = "Ada Lind", output: str = "Ada Lind was a baker [1]. She died in 1872 [2][3].",
+    outcomes: tuple[tuple[str, ...], ...] = (("supported", "not_supported"), ("not_supported", "supported")),
+    groups: tuple[tuple[int, ...], ...] = ((0, 1),), reason: str = "a reason", evidence: str = "Lind, a baker, died in 1872.",
+    **changes: Any,
+) -> JudgedBiography:  # fmt: skip
+    """Two sentences, a fact each, beside the pages of a baker and of a sailor."""
+    titles = (f"{name} (baker)", f"{name} (sailor)")
+    passages = tuple(Passage(title, f"{title}: {evidence}") for title in titles)
+    facts = (Fact(f"{name} was a baker.", 0), Fact("She died in 1872.", 1))
+    matrix = tuple(
+        tuple(Judgement(outcome, 0.5, reason, (f"{title}: {evidence}",)) for outcome, title in zip(row, titles, strict=True))
+        for row in outcomes
+    )  # fmt: skip
+    fields: dict[str, Any] = {
+        "generation": Generation(index, f"Tell me a bio of {name}", name, output, passages),
+        "sentences": ("Ada Lind was a baker.", "She died in 1872."), "facts": facts, "groups": groups, "entities": titles,
+        "matrix": matrix, "links": link(groups, titles, matrix),
+    }  # fmt: skip
+    return JudgedBiography(**(fields | changes))
+
+
+def abstention(index: str, name: str) -> JudgedBiography:
+    generation = Generation(index, f"Tell me a bio of {name}", name, "I found nothing.", ())
+    return JudgedBiography(generation, ("I found nothing.",), (), (), (), (), (), abstained=True)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A headless Chromium that writes down what it asks the network for."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
+    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+    driver = shutil.which("chromedriver")
+    if binary is None or driver is None:
+        pytest.skip("needs Chromium and chromedriver: apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,1000"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield opened
+    opened.quit()
