@@ -26,7 +26,7 @@ quickstart: install  ## run the sample benchmark with two tiny checkpoints, offl
 	HF_HUB_OFFLINE=1 $(BIN)/lm-factuality quickstart
 
 test: install-dev  ## all tests but the slow ones
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m 'not slow'
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m 'not slow'
 
 test-all: install-dev test-vllm  ## all tests
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest

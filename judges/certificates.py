@@ -53,19 +53,21 @@ def _interval(responses: Sequence[JudgedResponse], level: str, score: str) -> li
 
 
 def certified_identity(judge: Judge) -> str:
-    """What a certificate is about: the model, and how it is made to answer."""
+    """What a certificate is about: the model, how it is made to answer, and the prompts that its config replaces."""
     config = judge.config
-    return json.dumps([judge.identity, config.system, asdict(config.decoding), config.samples], sort_keys=True)
+    own = judge.prompts.hashes(config.prompts)
+    return json.dumps([judge.identity, config.system, asdict(config.decoding), config.samples, own], sort_keys=True)
 
 
-def certificate_path(identity: str) -> Path:
-    """Where the newest certificate of a judge lies."""
-    return cache_folder() / "certificates" / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.json"
+def certificates_folder(identity: str) -> Path:
+    """Where a judge's certificates lie, the newest of each setting."""
+    return cache_folder() / "certificates" / hashlib.sha256(identity.encode()).hexdigest()[:24]
 
 
-def save_certificate(certificate: Mapping[str, Any], out: Path | None, is_kept: bool = True) -> list[Path]:
-    """Writes it where later runs find it, if it ``is_kept``, and to ``out``; returns where."""
-    kept = [certificate_path(str(certificate["identity"]))] if is_kept else []
+def save_certificate(certificate: Mapping[str, Any], out: Path | None) -> list[Path]:
+    """Writes it to ``out``, and, if it is on the published data, where later runs find it; returns where."""
+    folder = certificates_folder(str(certificate["identity"]))
+    kept = [folder / f"{certificate['setting']}.json"] if certificate["data"]["is_published"] else []
     paths = [*kept, *([out] if out else [])]
     for path in paths:
         write_json(path, certificate)
@@ -73,14 +75,17 @@ def save_certificate(certificate: Mapping[str, Any], out: Path | None, is_kept: 
 
 
 def find_certificate(judge: Judge) -> dict[str, Any] | None:
-    """The newest certificate of ``judge``, in short: setting, date, data, and the scores on all domains.
+    """The newest certificates of ``judge`` in short, by their setting: date, data, and the scores on all domains.
 
     Raises:
         DataError: there is a file, but it is damaged.
     """
-    path = certificate_path(certified_identity(judge))
-    if not path.is_file():
-        return None
+    folder = certificates_folder(certified_identity(judge))
+    found = {path.stem: _in_short(path) for path in sorted(folder.glob("*.json"))}
+    return found or None
+
+
+def _in_short(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         kept = {key: found[key] for key in ("setting", "date", "suite_version", "data", "prompt_hashes", "intervals")}

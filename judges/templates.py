@@ -40,18 +40,21 @@ class Prompts:
         """The prompt ``name`` about ``subject``.
 
         Raises:
-            ConfigError: there is no such prompt, or it uses a variable that the subject has not.
+            ConfigError: there is no such prompt, it uses a variable that the subject has not, or it fails otherwise.
         """
         try:
             return self._environment.get_template(name).render(**subject).strip()
         except TemplateNotFound as error:
             raise ConfigError(f"no prompt is called {error.name!r}{did_you_mean(name, prompt_names())}") from error
-        except TemplateError as error:
-            raise ConfigError(f"prompt {name}: {error}") from error
+        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+            raise ConfigError(f"prompt {name}: {type(error).__name__}: {error}") from error
 
     def hash(self, name: str) -> str:
-        """The first 16 hexadecimal digits of the SHA-256 of the prompt's file and of all files that it includes."""
+        """The first 16 hexadecimal digits of the SHA-256 of the prompt's file, of all files that it includes, and of the
+        demonstrations beside it."""
         digest = hashlib.sha256()
+        for path in sorted((PROMPTS_FOLDER / name).parent.glob("*.yaml")):
+            digest.update(path.read_bytes() + b"\0")
         for each in sorted(self._with_parts(name)):
             digest.update(each.encode() + b"\0" + self._source(each).encode() + b"\0")
         return digest.hexdigest()[:16]

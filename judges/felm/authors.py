@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from judges.felm.questions import Question
 from judges.felm.rows import FelmRow
@@ -55,3 +58,28 @@ class AuthorsPrompts:
         if question.subject["passages"]:
             parts.append("Reference doc:\n" + "\n".join(question.subject["passages"]) + "\n")
         return "".join(parts)
+
+    def render_extraction(self, row: FelmRow, subject: Mapping[str, Any]) -> str:
+        """The authors' instructions for the extraction of claims, then the question and its segments.
+
+        Raises:
+            ConfigError: the checkout lacks the file.
+        """
+        folder = _FOLDERS.get(row.domain, "wk")
+        return _begin(self._folder / "claim" / folder / f"claim_extract_{folder}.txt", subject, "Segments")
+
+    def hash(self) -> str:
+        """The first 16 hexadecimal digits of the SHA-256 of all prompt files of the checkout."""
+        digest = hashlib.sha256()
+        for path in sorted(self._folder.rglob("*.txt")):
+            digest.update(path.relative_to(self._folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+        return digest.hexdigest()[:16]
+
+
+def _begin(path: Path, subject: Mapping[str, Any], name: str) -> str:
+    try:
+        instructions = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}; is this a whole checkout of hkust-nlp/felm?") from error
+    numbered = "".join(f"{number}. {text}\n" for number, text in enumerate(subject["units"], 1))
+    return f"{instructions}\n\nQuestion: {subject['question']}\n{name}: \n{numbered}"

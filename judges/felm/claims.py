@@ -73,27 +73,43 @@ def split_claims(row: FelmRow) -> RowClaims:
 
 
 def parse_claims(row: FelmRow, output: str, source: str, is_cut_off: bool = False) -> RowClaims:
-    """The claims in a judge's output. An output that names segments which do not exist, or stops before the last one, is a
-    problem: claims that nobody extracted would pass for claims without errors."""
+    """The claims in a judge's output. An output that names segments which do not exist, leaves one out, or says of one something
+    that is neither a claim nor "No claims" is a problem: claims that nobody extracted would pass for claims without errors."""
     found: dict[int, list[str]] = {}
     current: list[str] | None = None
-    for line in output.splitlines():
+    stray = ""
+    for line in _without_thinking(output).splitlines():
         if heading := _SEGMENT.match(line):
             current = found.setdefault(int(heading[1]), [])
             line = heading[2]
-        if current is not None and (claim := _CLAIM.match(line)) and not _NO_CLAIM.fullmatch(claim[1]):
-            current.append(claim[1])
+        if current is None or not line.strip(" \t*_-#>:.`"):
+            continue
+        claim = _CLAIM.match(line)
+        text = claim[1] if claim else line.strip()
+        if claim and not _NO_CLAIM.fullmatch(text):
+            current.append(text)
+        elif not claim and not _NO_CLAIM.fullmatch(text):
+            stray = stray or text
+    missing = [number for number in range(1, len(row.segments) + 1) if number not in found]
     problem = None
     if not found:
         problem = "no line 'Segment N:' in the output"
     elif outside := [number for number in found if not 1 <= number <= len(row.segments)]:
         problem = f"segment {outside[0]} of {len(row.segments)}"
-    elif is_cut_off or max(found) < len(row.segments):
-        problem = f"claims end at segment {max(found)} of {len(row.segments)}{' (cut off)' * is_cut_off}"
+    elif is_cut_off:
+        problem = f"cut off in segment {max(found)} of {len(row.segments)}"
+    elif missing:
+        problem = f"nothing about segment {missing[0]} of {len(row.segments)}"
+    elif stray:
+        problem = f"neither a claim nor 'No claims': {stray[:60]!r}"
     elif not any(found.values()):
         problem = "no claims in the output"
     claims = tuple(tuple(found.get(number, ())) for number in range(1, len(row.segments) + 1))
     return RowClaims(row.index, () if problem else claims, source, problem)
+
+
+def _without_thinking(output: str) -> str:
+    return output.rsplit("</think>", 1)[-1]
 
 
 def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from judges.answers import Answer
 from judges.asking import Plan
+from judges.felm.authors import AuthorsPrompts
 from judges.felm.claims import RowClaims
 from judges.felm.judged import judge_response
 from judges.felm.metrics import JudgedResponse
@@ -14,14 +16,17 @@ from judges.felm.questions import Question, Questioner
 from judges.felm.rows import FelmRow
 from judges.judge import Judge
 
+AS_GIVEN = "felm/as_given"
 _NO_CLAIMS = "no claims for this row"
 
 
 def judge_rows(
-    judge: Judge, rows: Sequence[FelmRow], questioner: Questioner, claims: Mapping[str, RowClaims]
-) -> list[JudgedResponse]:
-    """Every row with the judge's verdict; several samples of a judge are voted on."""
-    questions = _questions(rows, questioner, claims)
+    judge: Judge, rows: Sequence[FelmRow], questioner: Questioner, claims: Mapping[str, RowClaims],
+    authors: AuthorsPrompts | None = None,
+) -> list[JudgedResponse]:  # fmt: skip
+    """Every row with the judge's verdict; several samples of a judge are voted on. ``authors`` are prompts to use instead of the
+    suite's."""
+    questions = _questions(rows, questioner, claims, authors)
     answers: dict[str, list[Answer]] = {}
     for prompt, indices in _by_prompt(questions).items():
         subjects = [questions[index].subject for index in indices]
@@ -30,19 +35,29 @@ def judge_rows(
 
 
 def plan_rows(
-    judge: Judge, rows: Sequence[FelmRow], questioner: Questioner, claims: Mapping[str, RowClaims]
-) -> list[tuple[str, Plan]]:
+    judge: Judge, rows: Sequence[FelmRow], questioner: Questioner, claims: Mapping[str, RowClaims],
+    authors: AuthorsPrompts | None = None,
+) -> list[tuple[str, Plan]]:  # fmt: skip
     """What ``judge_rows`` would send, for each prompt."""
-    questions = _questions(rows, questioner, claims)
+    questions = _questions(rows, questioner, claims, authors)
     return [
         (prompt, judge.plan(prompt, [questions[index].subject for index in indices]))
         for prompt, indices in _by_prompt(questions).items()
     ]
 
 
-def _questions(rows: Sequence[FelmRow], questioner: Questioner, claims: Mapping[str, RowClaims]) -> dict[str, Question]:
+def _questions(
+    rows: Sequence[FelmRow], questioner: Questioner, claims: Mapping[str, RowClaims], authors: AuthorsPrompts | None
+) -> dict[str, Question]:
     usable = [row for row in rows if questioner.unit_of(row) == "segment" or _has_claims(claims.get(row.index))]
-    return {row.index: questioner.ask(row, claims.get(row.index)) for row in usable}
+    questions = {row.index: questioner.ask(row, claims.get(row.index)) for row in usable}
+    if authors is None:
+        return questions
+    return {row.index: _as_given(questions[row.index], authors.render(row, questions[row.index])) for row in usable}
+
+
+def _as_given(question: Question, text: str) -> Question:
+    return replace(question, prompt=AS_GIVEN, subject={**question.subject, "text": text})
 
 
 def _has_claims(claims: RowClaims | None) -> bool:

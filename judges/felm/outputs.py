@@ -20,12 +20,13 @@ _SHOWN = 10
 @dataclass(frozen=True)
 class SavedOutput:
     """``texts`` are one output, or several to vote on; ``owners`` the 1-based segment of each claim, where claims were
-    judged; ``problem`` why the judge was not asked."""
+    judged; ``problem`` why the judge was not asked; ``is_sample`` marks lm_eval's, which say themselves what was judged."""
 
     index: str
     texts: tuple[str, ...]
     owners: tuple[int, ...] | None = None
     problem: str | None = None
+    is_sample: bool = False
 
 
 def read_outputs(path: Path, rows: Sequence[FelmRow]) -> dict[str, SavedOutput]:
@@ -47,7 +48,7 @@ def read_outputs(path: Path, rows: Sequence[FelmRow]) -> dict[str, SavedOutput]:
             continue
         try:
             output = _parse(json.loads(line), domains)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             problems.append(f"{path}:{number}: {error}")
             continue
         if output.index in found:
@@ -78,7 +79,7 @@ def _parse(record: Any, domains: Mapping[str, str]) -> SavedOutput:
         return SavedOutput(index, _texts(record.get("output"), "output"))
     owners, problem = doc.get("owners"), doc.get("problem")
     texts = () if problem else _texts(_flat(record.get("resps")), "resps")
-    return SavedOutput(index, texts, tuple(owners) if owners else None, problem or None)
+    return SavedOutput(index, texts, tuple(owners) if owners else None, problem or None, is_sample=True)
 
 
 def _flat(responses: Any) -> Any:
@@ -104,7 +105,15 @@ def judge_outputs(
     protocol: str,
     claims: Mapping[str, RowClaims] | None = None,
 ) -> list[JudgedResponse]:
-    """Every row with what its output says. ``claims`` are those that the ids in bare outputs number."""
+    """Every row with what its output says. ``claims`` are those that the ids in bare outputs number.
+
+    Raises:
+        DataError: claims are given for lm_eval's samples, which hold their own.
+    """
+    if claims is not None and any(output.is_sample for output in outputs.values()):
+        raise DataError(
+            "these outputs are lm_eval's samples, which say themselves what their ids number; leave out --claims"
+        )
     return [_judge(row, outputs.get(row.index), protocol, claims) for row in rows]
 
 

@@ -166,14 +166,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"no part {unknown[0]!r}, expected some of {', '.join(PARTS)}")
     if arguments.runs < 1 or arguments.rows < 1:
         parser.error("--runs and --rows have to be at least 1")
-    logging.disable(logging.WARNING)
     measured: dict[str, Any] = {"device": _device()}
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
         for part in arguments.parts or PARTS:
             measured[part] = list(PARTS[part](arguments))
     except FactualityError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    finally:
+        logging.disable(before)
     if arguments.json:
         write_json(arguments.json, json.loads(json.dumps(measured, default=str)))
     return 0

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lm_factuality.cli.plans import print_plans
 from lm_factuality.console import print_table
+from lm_factuality.errors import BackendDown, ConfigError
+
+if TYPE_CHECKING:
+    from judges.felm.claims import RowClaims
+    from judges.felm.rows import FelmRow
 
 EXAMPLES = """\
   lm-factuality certify --judge configs/judges/openai-server.yaml --dry-run
@@ -17,7 +23,8 @@ EXAMPLES = """\
   lm-factuality certify --judge my_judge.yaml --setting claim_doc --claims claims.jsonl --out certificate.json
   lm-factuality certify --judge lexical --sample
 
-Later runs that use the same judge (backend, model, decoding) attach the newest certificate to their results."""
+Later runs that use the same judge (backend, model, decoding, prompts of its own) attach the newest certificate of each setting
+to their results. Only what was measured on FELM as published is kept for them."""
 
 _SETTINGS = tuple(f"{unit}_{mode}" for unit in ("segment", "claim") for mode in ("vanilla", "cot", "link", "doc"))
 
@@ -28,11 +35,14 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--setting", choices=_SETTINGS, help="how FELM is asked (default segment_cot; segment_doc for a lexical judge)"
     )
     parser.add_argument("--claims", type=Path, metavar="FILE", help="claims of 'claims extract' (default: by rules)")
+    parser.add_argument(
+        "--prompts", type=Path, metavar="DIR", help="a checkout of hkust-nlp/felm: the authors' prompts"
+    )
     parser.add_argument("--data-dir", metavar="DIR", help="local folder with all.jsonl, instead of a download")
     parser.add_argument(
         "--sample",
         action="store_true",
-        help="try it on the embedded sample; no certificate that later runs would attach",
+        help="try it on the embedded sample, without any download",
     )
     parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the shared store)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the certificate here too")
@@ -40,10 +50,15 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def certify(parsed: argparse.Namespace) -> int:
-    """Judges FELM, writes the certificate, prints it beside judges that do not read."""
+    """Judges FELM, writes the certificate, prints it beside judges that do not read.
+
+    Raises:
+        BackendDown: the judge has no verdict on any response, so there is nothing to certify.
+        ConfigError, DataError: the judge's config, the data or the claims.
+    """
     from judges.certificates import certified_identity, save_certificate, to_certificate
     from judges.config import load_judge_config
-    from judges.felm.claims import read_claims, split_claims
+    from judges.felm.authors import AuthorsPrompts
     from judges.felm.judging import judge_rows, plan_rows
     from judges.felm.questions import Questioner
     from judges.felm.rows import read_rows
@@ -57,25 +72,41 @@ def certify(parsed: argparse.Namespace) -> int:
     unit, mode = setting.split("_")
     path = tasks_folder() / "sample" / "sample_felm.jsonl" if parsed.sample else _locate(parsed.data_dir)
     rows, blob = read_rows(path), blob_id(path)
-    claims = {}
-    if unit == "claim":
-        claims = read_claims(parsed.claims, rows) if parsed.claims else {row.index: split_claims(row) for row in rows}
+    claims = _claims(parsed.claims, unit, rows)
+    authors = AuthorsPrompts(parsed.prompts) if parsed.prompts else None
     questioner = Questioner(unit, mode)
     with Judge.open(config, store=parsed.store) as judge:
         if parsed.dry_run:
-            print_plans(path.name, config.name, plan_rows(judge, rows, questioner, claims))
+            print_plans(path.name, config.name, plan_rows(judge, rows, questioner, claims, authors))
             return 0
-        responses = judge_rows(judge, rows, questioner, claims)
-        prompts = {f"felm/{unit}_{mode}", f"felm/segment_{'cot' if mode == 'cot' else 'vanilla'}"}
+        responses = judge_rows(judge, rows, questioner, claims, authors)
+        if all(each.flagged is None for each in responses):
+            raise BackendDown(
+                f"judge {config.name}: no verdict on any of {len(responses)} responses, the first: {responses[0].reason}; "
+                "there is nothing to certify"
+            )
+        used = {f"felm/{unit}_{mode}", f"felm/segment_{'cot' if mode == 'cot' else 'vanilla'}"}
         certificate = to_certificate(
             responses, identity=certified_identity(judge), judge=config.describe(), setting=setting, protocol="paper",
-            prompt_hashes=judge.prompts.hashes(prompts), usage=asdict(judge.usage),
+            prompt_hashes={"authors": authors.hash()} if authors else judge.prompts.hashes(used), usage=asdict(judge.usage),
             data={"file": path.name, "git_blob": blob, "is_published": blob == find_source("felm").blob},
         )  # fmt: skip
     _print(certificate, config.name)
-    for path in save_certificate(certificate, parsed.out, is_kept=not parsed.sample):
-        sys.stdout.write(f"Written to {path}\n")
+    for written in save_certificate(certificate, parsed.out):
+        sys.stdout.write(f"Written to {written}\n")
+    if not certificate["data"]["is_published"]:
+        sys.stdout.write("Not FELM as published: no certificate that later runs would attach\n")
     return 0
+
+
+def _claims(path: Path | None, unit: str, rows: Sequence[FelmRow]) -> Mapping[str, RowClaims]:
+    from judges.felm.claims import read_claims, split_claims
+
+    if unit == "segment":
+        if path:
+            raise ConfigError("--claims is for the claim settings: add --setting claim_cot, or another of them")
+        return {}
+    return read_claims(path, rows) if path else {row.index: split_claims(row) for row in rows}
 
 
 def _locate(data_dir: str | None) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lm_factuality.cli.plans import print_plans
 from lm_factuality.console import print_table
+from lm_factuality.errors import BackendDown, ConfigError
 from lm_factuality.files import write_lines
 
 EXAMPLES = """\
@@ -28,6 +29,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-tokens", type=int, default=1500, help="for one row's claims (default %(default)s, appendix D)"
     )
+    parser.add_argument("--prompts", type=Path, metavar="DIR", help="a checkout of hkust-nlp/felm: the authors' prompt")
     parser.add_argument("--dry-run", action="store_true", help="print calls, tokens and cost; send nothing")
 
 
@@ -38,22 +40,30 @@ def claims(parsed: argparse.Namespace) -> int:
     from lm_factuality.data.fetch import locate
     from lm_factuality.data.registry import find_source
 
+    if parsed.max_tokens < 1:
+        raise ConfigError(f"--max-tokens is {parsed.max_tokens}, expected at least 1")
     rows = read_rows(locate(find_source("felm"), parsed.data_dir).path)
     rows = [row for row in rows if row.domain not in WITHOUT_REFERENCES]
     if parsed.judge == "rules":
         found = [split_claims(row) for row in rows]
     else:
         from judges.config import load_judge_config
+        from judges.felm.authors import AuthorsPrompts
         from judges.felm.extraction import extract_claims, plan_claims
-        from judges.felm.questions import CLAIM_PROMPT
         from judges.judge import Judge
 
         config = load_judge_config(parsed.judge)
+        authors = AuthorsPrompts(parsed.prompts) if parsed.prompts else None
         with Judge.open(config, store=parsed.store) as judge:
             if parsed.dry_run:
-                print_plans("FELM's claims", config.name, [(CLAIM_PROMPT, plan_claims(judge, rows, parsed.max_tokens))])
+                print_plans("FELM's claims", config.name, plan_claims(judge, rows, parsed.max_tokens, authors))
                 return 0
-            found = extract_claims(judge, rows, parsed.max_tokens)
+            found = extract_claims(judge, rows, parsed.max_tokens, authors)
+        if all(each.problem for each in found):
+            raise BackendDown(
+                f"judge {config.name}: no claims of any of {len(found)} rows, the first: {found[0].problem}; nothing was written"
+                f"{'; without a model, use --judge rules' if config.backend == 'lexical' else ''}"
+            )
     write_lines(parsed.out, (to_line(each) for each in found))
     problems = [each for each in found if each.problem]
     print_table(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lm_factuality.cli.plans import print_plans
 from lm_factuality.console import print_table
-from lm_factuality.errors import ConfigError
+from lm_factuality.errors import BackendDown, ConfigError
 
 if TYPE_CHECKING:
     from judges.config import JudgeConfig
@@ -88,6 +88,8 @@ def judge(parsed: argparse.Namespace) -> int:
     again = [f"{usage.errors} requests got no answer: the same command asks them again."] if usage.errors else []
     print_table(f"{parsed.task}, judged by {config.name}", columns, rows, [*notes, asked, *again])
     sys.stdout.write(f"Written to {parsed.out / 'metrics.json'} and verdicts.jsonl beside it\n")
+    if usage.errors and all(verdict["unscored"] for verdict in verdicts):
+        raise BackendDown(f"judge {config.name}: nothing has a verdict, the first: {verdicts[0]['unscored']}")
     return 0
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lm_factuality.cli.plans import print_plans
 from lm_factuality.console import print_table
-from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.errors import BackendDown, ConfigError, DataError
 
 if TYPE_CHECKING:
     from judges.verify import Pair, Verification
@@ -80,7 +80,10 @@ def verify(parsed: argparse.Namespace) -> int:
         with _reserved(parsed.out) as part:
             found = verify_pairs(judge, pairs)
             _write(part, parsed.out, lines, found)
+        errors = judge.usage.errors
     _print_summary(found, parsed.out, config.name)
+    if errors and all(each.verdict == "unscored" for each in found):
+        raise BackendDown(f"judge {config.name}: nothing has a verdict, the first: {found[0].reason}")
     return 0
 
 

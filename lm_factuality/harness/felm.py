@@ -15,13 +15,10 @@ from judges.felm.questions import Questioner
 from judges.felm.rows import DOMAINS, FelmRow, read_rows
 from judges.felm.verdicts import PROTOCOLS
 from judges.templates import Prompts
-from lm_factuality.data.fetch import blob_id, locate
-from lm_factuality.data.registry import find_source
 from lm_factuality.errors import ConfigError
-from lm_factuality.factor.corpus import YAML_FOLDER
+from lm_factuality.harness.felm_data import PUBLISHED, find_data, own_data, reference_texts
 from lm_factuality.harness.stderr import Aggregation
 from lm_factuality.harness.suite_task import SuiteTask
-from lm_factuality.references import ReferenceCache, collect_links
 from lm_factuality.statistics import pooled_stderr
 
 logger = logging.getLogger(__name__)
@@ -60,8 +57,8 @@ class FelmTask(SuiteTask):
             str(given.get("unit", "segment")), str(given.get("mode", "vanilla")), self._protocol
         )
         self._claims, self._checkout = str(given.get("claims", "rules")), given.get("prompts")
-        self._references = str(given.get("references", "published"))
-        self._own_data = _own_data(config)
+        self._references = str(given.get("references", PUBLISHED))
+        self._own_data = own_data(config)
         own: dict[str, Any] = {
             "output_type": "generate_until", "doc_to_text": "text", "doc_to_target": "index",
             **{key: config[key] for key in ("generation_kwargs", "repeats", "filter_list") if key in config},
@@ -69,24 +66,15 @@ class FelmTask(SuiteTask):
         super().__init__(config, own, {"protocol": self._protocol})
 
     def read_documents(self) -> list[dict[str, Any]]:
-        path, data = self._find_data()
+        path, data = find_data(self._own_data, self._data_dir)
         rows = read_rows(path)
         claims = self._read_claims(rows)
         render = self._renderer()
-        texts = self._reference_texts()
+        texts = reference_texts(self._references, rows)
         self.config.metadata["data"] = data
         if claims:
             self.config.metadata["claims_from"] = provenance(list(claims.values()))
         return [self._document(row, claims.get(row.index), render, texts(row)) for row in rows]
-
-    def _find_data(self) -> tuple[Path, dict[str, Any]]:
-        """The published file, or the one that the YAML names, relative to itself."""
-        if self._own_data is None:
-            located = locate(find_source("felm"), self._data_dir)
-            path, is_published = located.path, located.is_upstream
-        else:
-            path, is_published = self._own_data, False
-        return path, {"file": path.name, "git_blob": blob_id(path), "is_published": is_published}
 
     def _document(
         self,
@@ -123,22 +111,12 @@ class FelmTask(SuiteTask):
         if self._checkout:
             authors = AuthorsPrompts(Path(str(self._checkout)))
             self.config.metadata["prompts"] = "authors"
+            self.config.metadata["prompt_hashes"] = {"authors": authors.hash()}
             return authors.render
         prompts = Prompts()
         used = f"felm/{self._questioner.unit}_{self._questioner.mode}"
         self.config.metadata["prompt_hashes"] = prompts.hashes({used, used.replace("claim_", "segment_")})
         return lambda row, question: prompts.render(question.prompt, question.subject)
-
-    def _reference_texts(self) -> Callable[[FelmRow], tuple[str, ...] | None]:
-        """The contents of a row's references: those in the published file (nothing), or those that were fetched."""
-        if self._references == "published":
-            return lambda row: None
-        cache = ReferenceCache(Path(self._references))
-        return lambda row: tuple(
-            found.text
-            for url in collect_links([{"ref": row.references}]).urls
-            if (found := cache.get(url)) and found.text
-        )
 
     def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         """The counts of one response, under the name of every score that they are part of."""
@@ -175,22 +153,6 @@ class FelmTask(SuiteTask):
 
     def higher_is_better(self) -> dict[str, bool]:
         return {name: not name.startswith(("unscored", "without")) for name in self.aggregation()}
-
-
-def _own_data(config: Mapping[str, Any]) -> Path | None:
-    """The file that ``dataset_path`` names, relative to its YAML.
-
-    Raises:
-        ConfigError: there is no such file.
-    """
-    if not config.get("dataset_path"):
-        return None
-    metadata: Mapping[str, Any] = config.get("metadata") or {}
-    folder = Path(metadata["config_source"]).parent if metadata.get("config_source") else None
-    path = (folder or Path(metadata.get(YAML_FOLDER) or ".")) / str(config["dataset_path"])
-    if not path.is_file():
-        raise ConfigError(f"{config.get('task')}: dataset_path: {path}: no such file; expected JSONL in FELM's columns")
-    return path
 
 
 def judge_document(doc: Mapping[str, Any], results: Sequence[Any], protocol: str) -> JudgedResponse:

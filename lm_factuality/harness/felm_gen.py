@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from judges.felm.rows import DOMAINS, FelmRow, read_rows
 from judges.felm_gen import FELM_GEN
 from judges.felm_gen.scores import ERROR_KINDS, LEVELS, count, count_at, count_types, error_rate, is_unscored
-from lm_factuality.data.fetch import locate
-from lm_factuality.data.registry import find_source
+from lm_factuality.harness.felm_data import PUBLISHED, find_data, own_data, reference_texts
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.stderr import Aggregation
 from lm_factuality.statistics import pooled_stderr
 
 
 class FelmGenTask(JudgedTask):
-    """Built by lm_eval from ``tasks/felm/felm_gen.yaml``.
+    """Built by lm_eval from a YAML that includes ``tasks/felm/_felm_gen.yaml``.
 
     Metrics: ``segment_error_rate`` and ``response_error_rate``, over all and (``..._DOMAIN``) for each domain, with a bootstrap
     standard error over responses, and at worst and best (``..._worst``, ``..._best``: every response without a verdict wrong
@@ -26,7 +24,7 @@ class FelmGenTask(JudgedTask):
     in ``filtered_resps`` the judge's record, as ``judges.felm_gen.FelmGen`` describes it.
 
     ``metadata``: ``judge``, ``judge_store``, ``references`` (``published``, or a folder of ``lm-factuality data
-    fetch-references``), ``data_dir``.
+    fetch-references``), ``data_dir``. ``dataset_path`` names a file of one's own in FELM's columns.
 
     Raises:
         ConfigError, DataError: on construction, if the data or the judge cannot be used.
@@ -39,7 +37,8 @@ class FelmGenTask(JudgedTask):
         config = dict(config or {})
         given: dict[str, Any] = config.get("metadata") or {}
         self._data_dir = given.get("data_dir") or data_dir
-        self._references = str(given.get("references", "published"))
+        self._references = str(given.get("references", PUBLISHED))
+        self._own_data = own_data(config)
         own = {
             "doc_to_text": "text", "doc_to_target": "index",
             **{key: config[key] for key in ("generation_kwargs",) if key in config},
@@ -47,24 +46,10 @@ class FelmGenTask(JudgedTask):
         super().__init__(FELM_GEN, config, own, {})
 
     def read_documents(self) -> list[dict[str, Any]]:
-        located = locate(find_source("felm"), self._data_dir)
-        metadata = self.config.metadata
-        metadata["data"] = {"file": located.path.name, "git_blob": located.blob, "is_published": located.is_upstream}
-        texts = self._reference_texts()
-        return [_document(row, texts(row)) for row in read_rows(located.path)]
-
-    def _reference_texts(self) -> Callable[[FelmRow], tuple[str, ...]]:
-        """The contents of a row's references: those in the published file, or those that were fetched."""
-        if self._references == "published":
-            return lambda row: row.reference_texts
-        from lm_factuality.references import ReferenceCache, collect_links
-
-        cache = ReferenceCache(Path(self._references))
-        return lambda row: tuple(
-            found.text
-            for url in collect_links([{"ref": row.references}]).urls
-            if (found := cache.get(url)) and found.text
-        )
+        path, self.config.metadata["data"] = find_data(self._own_data, self._data_dir)
+        rows = read_rows(path)
+        texts = reference_texts(self._references, rows)
+        return [_document(row, texts(row)) for row in rows]
 
     def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         """The counts of one response, under the name of every score that they are part of."""

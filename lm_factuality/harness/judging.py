@@ -94,8 +94,10 @@ class Judging:
                     failure = f"{lost}, and nothing has a verdict: {verdicts[0]['unscored']}"
                 else:
                     logger.warning("%s", self._advice(lost, [saved]))
-        except FactualityError as error:
-            failure = str(error)
+        except Exception as error:
+            failure = str(error) if isinstance(error, FactualityError) else f"{type(error).__name__}: {error}"
+            if not isinstance(error, FactualityError):
+                logger.exception("%s: an error of ours", self.generation.name)
             reason = f"the judge failed: {failure.splitlines()[0]}"
             verdicts = [
                 self.generation.unscored(doc, texts, reason) for doc, texts in zip(docs, responses, strict=True)

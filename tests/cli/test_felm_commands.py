@@ -143,8 +143,92 @@ def test_a_certificate_says_how_good_a_judge_is_and_later_runs_find_it(judge, da
     assert set(certificate["prompt_hashes"]) == {"felm/segment_cot"}
     assert "key-of-nobody" not in out.read_text()
     with Judge.open(load_judge_config(config)) as opened:
-        assert (find_certificate(opened) or {})["date"] == certificate["date"]
-        assert (find_certificate(opened) or {})["scores"] == certificate["scores"]["ALL"]
+        assert find_certificate(opened) is None  # not the published data
+
+
+def test_certificates_are_found_by_judge_and_setting(judge, tmp_path):
+    import dataclasses
+
+    from judges.certificates import certified_identity, find_certificate, save_certificate
+    from judges.config import load_judge_config
+    from judges.judge import Judge
+
+    config, _ = judge
+    other = tmp_path / "own.jinja"
+    other.write_text("{{ question }}")
+    plain = load_judge_config(config)
+    variants = [
+        plain,
+        dataclasses.replace(plain, samples=3),
+        dataclasses.replace(plain, system="Be strict."),
+        dataclasses.replace(plain, prompts={"felm/segment_cot": other}),
+    ]
+    identities = set()
+    for variant in variants:
+        with Judge.open(variant, store=tmp_path / "answers") as opened:
+            identities.add(certified_identity(opened))
+    assert len(identities) == len(variants)
+
+    def certificate(setting, date, is_published=True):
+        with Judge.open(plain, store=tmp_path / "answers") as opened:
+            identity = certified_identity(opened)
+        scores = {"ALL": {"segment": {"f1": 0.5}}, "unscored": {"responses": 0}}
+        return {"identity": identity, "setting": setting, "date": date, "suite_version": "0", "prompt_hashes": {}, "intervals": {},
+                "data": {"is_published": is_published}, "scores": scores}  # fmt: skip
+
+    assert len(save_certificate(certificate("segment_cot", "first"), None)) == 1
+    assert len(save_certificate(certificate("segment_doc", "second"), None)) == 1
+    assert save_certificate(certificate("segment_cot", "third", is_published=False), None) == []
+    with Judge.open(plain, store=tmp_path / "answers") as opened:
+        found = find_certificate(opened) or {}
+    assert {name: each["date"] for name, each in found.items()} == {"segment_cot": "first", "segment_doc": "second"}
+    with Judge.open(variants[1], store=tmp_path / "answers") as opened:
+        assert find_certificate(opened) is None
+
+
+def test_nothing_to_certify_and_nothing_extracted_are_errors(judge, data_dir, tmp_path, capsys):
+    config, server = judge
+    server.script = lambda prompt, attempt: Act(text="I would rather not say.")
+    assert main(["certify", "--judge", config, "--data-dir", str(data_dir), "--out", str(tmp_path / "c.json")]) == 1
+    assert "no verdict on any of 12 responses" in capsys.readouterr().err
+    assert not (tmp_path / "c.json").exists()
+    extract = ["claims", "extract", "--data-dir", str(data_dir), "--out", str(tmp_path / "claims.jsonl")]
+    assert main([*extract, "--judge", config]) == 1
+    assert main([*extract, "--judge", "lexical"]) == 1
+    assert "use --judge rules" in capsys.readouterr().err
+    assert not (tmp_path / "claims.jsonl").exists()
+    assert main([*extract, "--judge", config, "--max-tokens", "-5"]) == 1
+    assert main(["certify", "--judge", config, "--sample", "--claims", "none.jsonl"]) == 1
+
+
+def test_the_authors_prompts_can_be_used(judge, data_dir, tmp_path):
+    config, server = judge
+    server.script = lambda prompt, attempt: Act(text="Answer: ALL_CORRECT" if "Theirs" in prompt else "?")
+    folder = tmp_path / "checkout" / "eval" / "prompt"
+    for name in ("segment/wk/prompt_wk_cot", "claim/wk/claim_extract_wk"):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / f"{name}.txt").write_text("Theirs.\n")
+    out = tmp_path / "certificate.json"
+    checkout = ["--prompts", str(tmp_path / "checkout")]
+    assert main(["certify", "--judge", config, "--data-dir", str(data_dir), "--out", str(out), *checkout]) == 0
+    certificate = json.loads(out.read_text())
+    assert set(certificate["prompt_hashes"]) == {"authors"}
+    assert certificate["scores"]["unscored"]["responses"] == 0
+    server.script = answer
+    extract = [
+        "claims",
+        "extract",
+        "--judge",
+        config,
+        "--data-dir",
+        str(data_dir),
+        "--out",
+        str(tmp_path / "claims.jsonl"),
+    ]
+    main([*extract, *checkout])
+    assert any(
+        prompt.startswith("Theirs.\n\n\nQuestion:") and "Segments: \n1. " in prompt for prompt in server.attempts
+    )
 
 
 def test_the_lexical_judge_is_certified_on_the_sample_alone(tmp_path, monkeypatch, capsys):

@@ -116,6 +116,8 @@ def test_fetched_references_take_the_place_of_the_published(evaluate, data_dir, 
         ({"prompts": "/nowhere"}, "expected a checkout"),
         ({"claims": "/nowhere.jsonl"}, "claims extract"),
         ({"data_dir": "/nowhere"}, "no such file"),
+        ({"references": "/nowhere"}, "references: /nowhere: no such folder"),
+        ({"references": str(TASKS)}, "holds the text of no page"),
     ],
 )
 def test_wrong_settings_are_errors_before_anything_runs(metadata, message, evaluate, data_dir):

@@ -135,12 +135,12 @@ def test_with_a_judge_behind_a_server(run, server, write_judge, tmp_path):
 
 
 def test_a_certificate_is_attached(run, server, write_judge, tmp_path):
-    from judges.certificates import certificate_path, certified_identity
+    from judges.certificates import certificates_folder, certified_identity
     from judges.config import load_judge_config
 
     judge = write_judge(server.base_url)
     with Judge.open(load_judge_config(judge)) as opened:
-        path = certificate_path(certified_identity(opened))
+        path = certificates_folder(certified_identity(opened)) / "segment_cot.json"
     path.parent.mkdir(parents=True)
     content = {
         "setting": "segment_cot", "date": "2024-05-01", "suite_version": "1", "data": {}, "prompt_hashes": {}, "intervals": {},
@@ -149,7 +149,7 @@ def test_a_certificate_is_attached(run, server, write_judge, tmp_path):
     path.write_text(json.dumps(content), encoding="utf-8")
     assert run(judge=str(judge)) == 0
     about = results_in(tmp_path / "out")["configs"]["felm_gen"]["metadata"]
-    assert about["judge_certificate"]["scores"]["segment"]["f1"] == 0.5
+    assert about["judge_certificate"]["segment_cot"]["scores"]["segment"]["f1"] == 0.5
 
 
 @pytest.mark.parametrize(("answer", "reason"), [("", "empty"), ("I'm sorry, but I can't help with that.", "refusal")])
@@ -286,11 +286,20 @@ def test_plain_lm_eval_checks_the_judge_too(evaluate, data_dir):
 
 
 def test_the_references_may_be_those_that_were_fetched(evaluate, data_dir, tmp_path):
+    from lm_factuality.references import Reference, ReferenceCache
+
+    lines = [json.loads(line) for line in (data_dir / "all.jsonl").read_text(encoding="utf-8").splitlines()]
+    for number, line in enumerate(lines):
+        line["ref"] = [f"https://pages.example/{number}"]
+    (data_dir / "all.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    ReferenceCache(tmp_path / "fetched").put(
+        Reference(url="https://pages.example/0", text="It is so, and was.", status=200)
+    )
     output = evaluate(
         "constant-answer", ["felm_gen"], model_args={"answer": "It is so."},
         metadata={"data_dir": str(data_dir), "references": str(tmp_path / "fetched")},
     )  # fmt: skip
-    assert output["results"]["felm_gen"]["unscored,judge"] == len(ROWS)  # nothing was fetched
+    assert output["results"]["felm_gen"]["unscored,judge"] == len(ROWS) - 1  # one page was fetched
 
 
 def test_the_first_of_two_processes_tells_how_to_judge_the_share_of_both(tmp_path):

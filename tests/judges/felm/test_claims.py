@@ -46,6 +46,7 @@ def test_every_clause_is_a_claim() -> None:
         "Segment 1:\nClaim 1. Mars is red.\nClaim 2. Mars has moons.\nSegment 2:\nNo claims",
         "Answer:\n**Segment 1:**\n- Claim 1: Mars is red.\n- Claim 2: Mars has moons.\n\n**Segment 2:**\n- None",
         "Segment 1:\n1. Mars is red.\n2) Mars has moons.\nSegment 2: No factual claims.",
+        "<think>Segment 1: hm\n- not sure</think>\nSegment 1:\n* Mars is red.\n* Mars has moons.\nSegment 2:\nNone.",
     ],
 )
 def test_claims_are_read_from_a_judges_text(output: str) -> None:
@@ -58,7 +59,13 @@ def test_claims_are_read_from_a_judges_text(output: str) -> None:
     [
         ("Mars is red.", False, "no line 'Segment N:'"),
         ("", False, "no line 'Segment N:'"),
-        ("Segment 1:\nClaim 1. Mars is red.", False, "claims end at segment 1 of 2"),
+        ("Segment 1:\nClaim 1. Mars is red.", False, "nothing about segment 2 of 2"),
+        ("Segment 2:\nClaim 1. Mars is red.", False, "nothing about segment 1 of 2"),
+        (
+            "Segment 1: Mars is red.\nSegment 2:\nClaim 1. It has moons.",
+            False,
+            "neither a claim nor 'No claims': 'Mars is red.'",
+        ),
         ("Segment 1:\nClaim 1. Mars is red.\nSegment 2:\nClaim 1. It", True, "cut off"),
         ("Segment 1:\nClaim 1. Mars is red.\nSegment 3:\nClaim 1. x y", False, "segment 3 of 2"),
         ("Segment 1:\nNo claims\nSegment 2:\nNo claims", False, "no claims in the output"),

@@ -101,6 +101,9 @@ def test_the_report_counts_what_is_missing() -> None:
     assert report["unscored"]["reasons"] == {"why": 1}
     assert report["unscored"]["domains"] == {"math": 1, "wk": 0}
     assert report["math"]["segment"]["f1"] is None
+    worst, best = (report["unscored"][end]["segment"] for end in ("worst", "best"))
+    assert (worst["tp"], worst["fp"], worst["fn"], worst["tn"]) == (1, 1, 1, 0)
+    assert (best["tp"], best["fp"], best["fn"], best["tn"]) == (2, 0, 0, 1)
     json.dumps(report, allow_nan=False)
 
 
@@ -140,3 +143,18 @@ def test_rows_without_output_and_empty_outputs_are_unscored(tmp_path: Path) -> N
     rows = [FelmRow(index, "wk", "Why?", "So.", ("So.",), (True,), (None,), (), ()) for index in "01"]
     judged = judge_outputs(rows, read_outputs(path, rows), "paper")
     assert [each.reason for each in judged] == ["empty output", "no output for this row"]
+
+
+def test_claims_are_for_bare_outputs_alone(tmp_path: Path) -> None:
+    from judges.felm.claims import split_claims
+    from lm_factuality.errors import DataError
+
+    row = FelmRow("0", "wk", "Why?", "It is so.", ("It is so.",), (True,), (None,), (), ())
+    path = tmp_path / "samples.jsonl"
+    path.write_text(
+        json.dumps({"doc": {"index": "0", "domain": "wk", "owners": []}, "resps": [["Answer: ALL_CORRECT"]]})
+    )
+    outputs = read_outputs(path, [row])
+    assert judge_outputs([row], outputs, "paper")[0].flagged == (False,)
+    with pytest.raises(DataError, match="leave out --claims"):
+        judge_outputs([row], outputs, "paper", {"0": split_claims(row)})
