@@ -11,12 +11,9 @@ from typing import Any
 from judges.answers import Decoding
 from judges.backends.budget import Prices
 from lm_factuality.errors import ConfigError, did_you_mean
+from lm_factuality.secrets import is_secret
 
 FROM_ENVIRONMENT = "keys come from the environment only: name the variable by api_key_env"
-_SECRET = re.compile(
-    r"(.*_)?(api_?key|auth_?token|access_?token|hf_?token|password|secret|authorization)|token|use_auth_token|headers?",
-    re.I,
-)
 LOOKS_LIKE_A_KEY = re.compile(r"\b(sk|hf|gsk|xai)[-_][A-Za-z0-9_-]{16,}")
 
 
@@ -31,7 +28,7 @@ def refuse_secrets(path: Path, content: Any, where: str = "") -> None:
         raise ConfigError(f"{path}: {where} holds what looks like a key; {FROM_ENVIRONMENT}")
     for key, value in inside:
         place = f"{where}.{key}" if where else str(key)
-        if isinstance(key, str) and _SECRET.fullmatch(key) and value not in (None, "", True, False):
+        if isinstance(key, str) and is_secret(key, value):
             raise ConfigError(f"{path}: {place} is a credential; {FROM_ENVIRONMENT}")
         refuse_secrets(path, value, place)
 

@@ -4,7 +4,7 @@
 standard error, ``suite_task`` is what all task classes share, ``task`` is the class behind the FACTOR task YAMLs, ``rolling`` and
 ``perplexity`` are a request type and a task class for whole documents, ``felm`` asks the evaluated model as a judge, ``judging``
 has a judge mark what the evaluated model wrote (``felm_gen``, ``factor_generation``, ``ambigbio``), ``tasks`` finds YAMLs by path
-and name, ``run`` is the command line, ``secrets`` keeps credentials out of results.
+and name, ``run`` is the command line.
 """
 
 from lm_factuality.harness.felm import FelmTask

@@ -17,7 +17,7 @@ from typing import Any
 
 from lm_factuality.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.factor.corpus import YAML_FOLDER
-from lm_factuality.harness.secrets import secret_names
+from lm_factuality.secrets import secret_names
 from lm_factuality.suite import find_config, read_config, tasks_folder
 
 SUITE_MODELS: Mapping[str, str] = {

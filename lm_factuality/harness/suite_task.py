@@ -14,7 +14,7 @@ from lm_factuality import __version__
 from lm_factuality.errors import ConfigError, DataError
 from lm_factuality.factor.corpus import YAML_FOLDER
 from lm_factuality.harness import stderr
-from lm_factuality.harness.secrets import without_secrets
+from lm_factuality.secrets import without_secrets
 
 logger = logging.getLogger(__name__)
 

@@ -12,11 +12,14 @@ _SECRET = re.compile(
 )
 
 
+def is_secret(name: str, value: Any) -> bool:
+    """Whether ``name`` is that of a credential, and it is set."""
+    return bool(_SECRET.fullmatch(name)) and value not in (None, "", True, False)
+
+
 def secret_names(arguments: Mapping[str, Any]) -> list[str]:
     """The names in ``arguments`` that look like credentials and are set."""
-    return [
-        name for name, value in arguments.items() if _SECRET.fullmatch(name) and value not in (None, "", True, False)
-    ]
+    return [name for name, value in arguments.items() if is_secret(name, value)]
 
 
 def without_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
