@@ -8,16 +8,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+BLANKS = " \t\r\n\u2581\u0120\u010a"  # of a token: white space, also as tokenizers write it where a server does not decode it
+
 
 @dataclass(frozen=True)
 class Decoding:
-    """How a model chooses its words. ``seed`` is of the first sample; later ones count up from it."""
+    """How a model chooses its words. ``seed`` is of the first sample; later ones count up from it. ``top_logprobs`` asks for that
+    many alternatives of the first token, with their log-probabilities."""
 
     temperature: float = 0.0
     top_p: float = 1.0
     max_tokens: int = 512
     stop: tuple[str, ...] = ()
     seed: int | None = None
+    top_logprobs: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as they are hashed and shown: ``top_logprobs`` only where it asks for some, so that what has none keeps the
+        key that it had before there was such a field."""
+        fields = asdict(self)
+        if not self.top_logprobs:
+            del fields["top_logprobs"]
+        return fields
 
 
 @dataclass(frozen=True)
@@ -33,20 +45,23 @@ class Request:
 
     def key(self, identity: str) -> str:
         """The name of its answer in a store: a hash of everything that can change it, ``identity`` being the model's."""
-        parts = [identity, self.system, self.prompt, asdict(self.decoding), self.sample]
+        parts = [identity, self.system, self.prompt, self.decoding.to_dict(), self.sample]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Answer:
     """What came back: a text, or the ``error`` why there is none. ``finish_reason`` is ``stop``, ``length`` (cut off),
-    ``content_filter`` or what the server says; token counts are those that it reports."""
+    ``content_filter`` or what the server says; token counts are those that it reports. ``first_token_logprobs`` are the
+    alternatives of the first token that is not white space and their natural log-probabilities, most likely first; None if
+    they were not asked for or the backend gives none."""
 
     text: str | None
     finish_reason: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     error: str | None = None
+    first_token_logprobs: tuple[tuple[str, float], ...] | None = None
 
     @property
     def is_cut_off(self) -> bool:

@@ -6,7 +6,6 @@ import datetime
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +55,7 @@ def certified_identity(judge: Judge) -> str:
     """What a certificate is about: the model, how it is made to answer, and the prompts that its config replaces."""
     config = judge.config
     own = judge.prompts.hashes(config.prompts)
-    return json.dumps([judge.identity, config.system, asdict(config.decoding), config.samples, own], sort_keys=True)
+    return json.dumps([judge.identity, config.system, config.decoding.to_dict(), config.samples, own], sort_keys=True)
 
 
 def certificates_folder(identity: str) -> Path:

@@ -26,14 +26,16 @@ from lm_factuality.errors import ConfigError, did_you_mean
 from lm_factuality.suite import find_config, read_config
 
 FOLDER = Path("configs/judges")
+VERDICTS = ("text", "logprobs")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMMON = {"backend", "decoding", "samples", "prompts", "system"}
 _KEYS = {  # of each backend, beside the common ones
     "openai": {
         "model", "base_url", "api_key_env", "endpoint", "max_tokens_name", "concurrency", "timeout", "total_timeout",
         "max_retries", "requests_per_minute", "tokens_per_minute", "prices", "max_cost", "tokenizer", "extra_body",
+        "verdicts",
     },
-    "lm_eval": {"model", "model_args", "apply_chat_template"},
+    "lm_eval": {"model", "model_args", "apply_chat_template", "verdicts"},
     "lexical": {"options"},
 }  # fmt: skip
 
@@ -70,6 +72,7 @@ class JudgeConfig:
     samples: int = 1  # answers to each prompt
     prompts: Mapping[str, Path] = field(default_factory=dict)  # own templates by the name of the prompt
     system: str = ""
+    verdicts: str = "text"  # whether a fact is true: read in the text, or by the logprobs of True and False (ambigbio)
 
     def __post_init__(self) -> None:
         if self.backend not in _KEYS:
@@ -78,6 +81,7 @@ class JudgeConfig:
         if "model" in _KEYS[self.backend] and not self.model:
             raise ConfigError(f"judge {self.name}: model is missing: {_MODEL_IS[self.backend]}")
         self._check("endpoint", self.endpoint in ("chat", "completions"), "chat or completions")
+        self._check("verdicts", self.verdicts in VERDICTS, " or ".join(VERDICTS))
         names = ("max_tokens", "max_completion_tokens")
         self._check("max_tokens_name", self.max_tokens_name in names, " or ".join(names))
         for name, least in (("concurrency", 1), ("samples", 1), ("max_retries", 0)):
@@ -212,7 +216,9 @@ def _read(path: Path, key: str, value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """``value`` as JSON has it."""
-    if isinstance(value, Decoding | Prices):
+    if isinstance(value, Decoding):
+        value = value.to_dict()
+    if isinstance(value, Prices):
         value = dataclasses.asdict(value)
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}

@@ -114,7 +114,7 @@ class AnswerStore:
             for some in _batches(keys):
                 marks = ",".join("?" * len(some))
                 rows = self._database.execute(f"SELECT key, answer FROM answers WHERE key IN ({marks})", some)  # noqa: S608
-                found.update({key: Answer(**json.loads(answer)) for key, answer in rows})
+                found.update({key: _read(answer) for key, answer in rows})
         return found
 
     def put(self, key: str, answer: Answer, model: str = "") -> Answer:
@@ -213,6 +213,14 @@ class AnswerStore:
                 ) from error
             except OSError as error:
                 raise DataError(f"{self.path}: the folder of the answer store cannot be made: {error}") from error
+
+
+def _read(text: str) -> Answer:
+    """The answer that ``put`` wrote, also before there were log-probabilities."""
+    fields = json.loads(text)
+    if (alternatives := fields.get("first_token_logprobs")) is not None:
+        fields["first_token_logprobs"] = tuple((token, logprob) for token, logprob in alternatives)
+    return Answer(**fields)
 
 
 def _is_alive(pid: int) -> bool:

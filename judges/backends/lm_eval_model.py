@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from judges.usage import Usage
 from lm_factuality.errors import BackendDown, ConfigError, did_you_mean
 
 if TYPE_CHECKING:
+    from lm_eval.api.instance import Instance
     from lm_eval.api.model import LM
 
 logger = logging.getLogger(__name__)
@@ -31,6 +32,9 @@ class LmEvalBackend:
     Requests are sampled in groups: torch's generator is seeded with the request's seed (0 if it has none) and its sample number,
     once a group, so a sampled answer depends on the requests beside it. Models that are no torch modules of this process
     (servers, vllm) are given the same number as ``seed``.
+
+    lm_eval gives no alternatives of a token. To a request with ``top_logprobs`` an ``hf`` model gives the log-probabilities of
+    the words in its subject's ``choices`` instead, each as a whole; other models give none.
     """
 
     def __init__(self, model: str, model_args: Mapping[str, Any], apply_chat_template: bool = False) -> None:
@@ -83,8 +87,10 @@ class LmEvalBackend:
             for start in range(0, len(sendable), step):
                 some = sendable[start : start + step]
                 texts = self._generate(model, [prompts[number] for number in some], decoding, sample)
-                for number, text in zip(some, texts, strict=True):
-                    yield number, self._read(model, prompts[number], text, decoding)
+                scores = self._score(model, [(prompts[number], requests[number]) for number in some], decoding)
+                for number, text, alternatives in zip(some, texts, scores, strict=True):
+                    answer = self._read(model, prompts[number], text, decoding)
+                    yield number, replace(answer, first_token_logprobs=alternatives)
 
     def _loaded(self) -> LM:
         if self._model is None:
@@ -104,7 +110,6 @@ class LmEvalBackend:
         return prompt
 
     def _generate(self, model: LM, prompts: Sequence[str], decoding: Decoding, sample: int) -> list[str]:
-        from aiohttp import ClientError
         from lm_eval.api.instance import Instance
 
         arguments: dict[str, Any] = {"until": list(decoding.stop), "max_gen_toks": decoding.max_tokens}
@@ -115,11 +120,41 @@ class LmEvalBackend:
         instances = [
             Instance("generate_until", {}, (prompt, dict(arguments)), number) for number, prompt in enumerate(prompts)
         ]
+        texts: list[str] = self._run(model.generate_until, instances)
+        return texts
+
+    def _score(
+        self, model: LM, asked: Sequence[tuple[str, Request]], decoding: Decoding
+    ) -> list[tuple[tuple[str, float], ...] | None]:
+        """For each (prompt, request) its choices with their log-probabilities, most likely first."""
+        from lm_eval.api.instance import Instance
+        from lm_eval.models.huggingface import HFLM
+
+        if not decoding.top_logprobs or not isinstance(model, HFLM):
+            return [None] * len(asked)
+        lead = "" if self._apply_chat_template else " "
+        words = [
+            (number, lead + word)
+            for number, (_, request) in enumerate(asked)
+            for word in request.subject.get("choices", ())
+        ]
+        instances = [
+            Instance("loglikelihood", {}, (asked[number][0], word), place) for place, (number, word) in enumerate(words)
+        ]
+        found: dict[int, list[tuple[str, float]]] = defaultdict(list)
+        for (number, word), (logprob, _) in zip(words, self._run(model.loglikelihood, instances), strict=True):
+            found[number].append((word, float(logprob)))
+        return [tuple(sorted(found[number], key=lambda pair: -pair[1])) or None for number in range(len(asked))]
+
+    def _run(self, call: Callable[..., list[Any]], instances: Sequence[Instance]) -> list[Any]:
+        from aiohttp import ClientError
+
+        if not instances:
+            return []
         try:
-            texts: list[str] = model.generate_until(instances, disable_tqdm=True)
+            return call(instances, disable_tqdm=True)
         except (RuntimeError, ValueError, AssertionError, OSError, ClientError) as error:
             raise BackendDown(f"lm_eval model {self._name} failed: {error}; what was answered is kept") from error
-        return texts
 
     def _read(self, model: LM, prompt: str, text: str, decoding: Decoding) -> Answer:
         """The text, even an empty one. Its ``finish_reason`` is ``length`` if it has all the tokens that it may have, and

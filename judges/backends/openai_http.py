@@ -224,7 +224,11 @@ class OpenAIBackend:
         finally:
             self._budget.settle(worst, cost)
             self._tokens.give_back(expected - used)
-        return dataclasses.replace(answer, text=self._faults.hidden(answer.text or ""))
+        alternatives = answer.first_token_logprobs
+        if alternatives is not None:
+            alternatives = tuple((self._faults.hidden(token), logprob) for token, logprob in alternatives)
+        text = self._faults.hidden(answer.text or "")
+        return dataclasses.replace(answer, text=text, first_token_logprobs=alternatives)
 
     def _judge_the_server(self, answer: Answer) -> None:
         """Raises BackendDown when too many requests in a row were given up."""

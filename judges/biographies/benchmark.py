@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from judges.biographies import decompose, group, matrix
+from judges.biographies import decompose, group, matrix, true_false
 from judges.biographies.generations import from_doc, problem_of
 from judges.biographies.method import Settings, begin, group_subject, judge_biographies
 from judges.biographies.metrics import Scores, score
@@ -26,13 +26,16 @@ if TYPE_CHECKING:
 class AmbigBio:
     """``judges.generation.Generation`` for biographies of ambiguous names. A document has ``index``, ``question``, ``name`` and
     ``passages`` (each with ``title`` and ``text``), and one response. A record is that of ``judges.biographies.records`` with
-    ``index``, ``name``, ``scores`` (None without facts) and ``unscored``. ``knowledge`` is what results call the pages."""
+    ``index``, ``name``, ``scores`` (None without facts) and ``unscored``. ``knowledge`` is what results call the pages.
+
+    Of the two prompts that verify a fact, the ``verdicts`` of a judge's config say with which it is asked, not those of
+    ``settings``."""
 
     settings: Settings = field(default_factory=Settings)
     knowledge: str = DOCUMENTS
 
     name = "ambigbio"
-    prompt_names = (decompose.PROMPT, group.PROMPT, matrix.PROMPT)
+    prompt_names = (decompose.PROMPT, group.PROMPT, matrix.PROMPT, true_false.PROMPT)
 
     def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
         if problem := problem_of(doc):
@@ -50,20 +53,21 @@ class AmbigBio:
         likely = [_with_rules(each) for each in judged]
         groups = [group_subject(each) for each in likely if len(each.facts) > 1]
         pairs = [
-            pair.subject
+            pair
             for each in likely
             for pair in matrix.pairs_of(each.facts, each.entities, self.settings.pages_for(each.generation)).values()
-            if pair.problem is None
         ]
+        question = matrix.question_about(pairs, judge.config.verdicts)
         return [
             ("decomposing", judge.plan(decompose.PROMPT, sentences, samples=1)),
             ("grouping", judge.plan(group.PROMPT, groups, samples=1, max_tokens=group.MAX_TOKENS)),
-            ("verifying", judge.plan(matrix.PROMPT, pairs)),
+            ("verifying", judge.plan(question.prompt_name, question.subjects, **question.decoding)),
         ]
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
         generations = [from_doc(doc, text) for doc, (text,) in zip(docs, responses, strict=True)]
-        return [self._record(each) for each in judge_biographies(judge, generations, self.settings)]
+        settings = replace(self.settings, verdicts=judge.config.verdicts)
+        return [self._record(each) for each in judge_biographies(judge, generations, settings)]
 
     def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
         started = begin(from_doc(doc, responses[0]))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from judges.answers import Answer
+from judges.biographies import true_false
 from judges.biographies.pages import Pages, nearest
 from judges.biographies.types import Fact, Judgement, Outcome
 from judges.verify import NOT_SUPPORTED, SUPPORTED, UNSCORED, Verification, parse_verification
@@ -16,6 +17,7 @@ from judges.verify import NOT_SUPPORTED, SUPPORTED, UNSCORED, Verification, pars
 PROMPT = "biographies/verify"
 IRRELEVANT: Literal["irrelevant"] = "irrelevant"
 _THOUGHT = re.compile(r".*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_OPEN_THOUGHT = re.compile(r"\s*<think", re.IGNORECASE)
 _LEAD = re.compile(
     r"^[\s>#*_-]*(?:(?:my |the )?(?:final )?(?:answer|verdict|output)(?: is)?\s*:)?[\s*_\"']*", re.IGNORECASE
 )
@@ -49,6 +51,24 @@ class Pair:
         return {"kind": "verify", "claim": self.fact, "passages": passages, "entity": self.entity}
 
 
+@dataclass(frozen=True)
+class Question:
+    """What a judge is asked to verify facts: the name of the prompt, what each is about, and changes of the decoding."""
+
+    prompt_name: str
+    subjects: tuple[dict[str, Any], ...]
+    decoding: Mapping[str, Any]
+
+
+def question_about(pairs: Iterable[Pair], verdicts: str = "text") -> Question:
+    """The question about those of ``pairs`` that have evidence; ``verdicts`` is that of ``judges.config.JudgeConfig``."""
+    subjects = tuple(pair.subject for pair in pairs if pair.problem is None)
+    if verdicts == "text":
+        return Question(PROMPT, subjects, {})
+    with_choices = tuple({**subject, "choices": true_false.CHOICES} for subject in subjects)
+    return Question(true_false.PROMPT, with_choices, {"top_logprobs": true_false.TOP_LOGPROBS})
+
+
 def pairs_of(facts: Sequence[Fact], entities: Sequence[str], pages: Pages) -> dict[tuple[str, str], Pair]:
     """Every distinct fact with every entity, by (fact, entity)."""
     known = {entity: pages.passages(entity) for entity in entities}
@@ -66,9 +86,10 @@ def to_matrix(
     return tuple(tuple(judgements[fact.text, entity] for entity in entities) for fact in facts)
 
 
-def judge_pair(pair: Pair, answers: Sequence[Answer]) -> Judgement:
+def judge_pair(pair: Pair, answers: Sequence[Answer], verdicts: str = "text") -> Judgement:
     """What the judge's answers, one a sample, say of a pair: the majority of those that could be read."""
-    read = [read_judgement(answer) for answer in answers]
+    read_one = read_judgement if verdicts == "text" else read_by_logprobs
+    read = [read_one(answer) for answer in answers]
     scored = [each for each in read if each.outcome != UNSCORED]
     if not scored:
         return replace(read[0] if read else Judgement(UNSCORED, None, "no answer"), evidence=pair.evidence)
@@ -79,6 +100,24 @@ def judge_pair(pair: Pair, answers: Sequence[Answer]) -> Judgement:
     first = next(each for each in scored if each.outcome == best)
     score = first.score if len(scored) == 1 else outcomes.count(SUPPORTED) / len(scored)
     return replace(first, score=score, evidence=pair.evidence)
+
+
+def read_by_logprobs(answer: Answer) -> Judgement:
+    """What the first word of one answer says: supported if true is more probable than false. What its text says where there are
+    no log-probabilities of the two words, or the first word is that of a thought. ``reason`` tells which was read."""
+    if answer.text is None:
+        return read_judgement(answer)
+    if answer.first_token_logprobs is None:
+        why = "no log-probabilities"
+    elif _OPEN_THOUGHT.match(answer.text):
+        why = "a thought comes first"
+    elif (word := true_false.read_first_word(answer.first_token_logprobs)) is None:
+        why = "neither word among the most likely"
+    else:
+        outcome: Outcome = SUPPORTED if word.score > 0.5 else NOT_SUPPORTED
+        return Judgement(outcome, word.score, f"by log-probabilities: true {word.true:.3g}, false {word.false:.3g}")
+    found = read_judgement(answer)
+    return replace(found, reason=f"by the text ({why}): {found.reason}")
 
 
 def read_judgement(answer: Answer) -> Judgement:

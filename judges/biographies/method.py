@@ -17,6 +17,8 @@ from judges.biographies.group import Groups
 from judges.biographies.link import check, link
 from judges.biographies.pages import DocumentPages, Pages
 from judges.biographies.types import Fact, Generation, JudgedBiography, Judgement
+from judges.config import VERDICTS
+from lm_factuality.errors import ConfigError
 
 
 class Asks(Protocol):
@@ -33,18 +35,22 @@ class Asks(Protocol):
 class Settings:
     """``pages`` is where facts are verified, None for the passages that each response was given; ``linking`` is ``greedy`` or
     ``hungarian``, ``protocol`` ``paper`` or ``code`` (the authors' choices: ties of entities go to the alphabetically first
-    title, and the first fact of a response is in no group).
+    title, and the first fact of a response is in no group). ``verdicts`` is that of the judge's config: whether a fact is true by
+    the judge's ``text`` or by its ``logprobs``.
 
     Raises:
-        ConfigError: no such linking or protocol.
+        ConfigError: no such linking, protocol or verdicts.
     """
 
     pages: Pages | None = None
     linking: str = "greedy"
     protocol: str = "paper"
+    verdicts: str = "text"
 
     def __post_init__(self) -> None:
         check(self.linking, self.protocol)
+        if self.verdicts not in VERDICTS:
+            raise ConfigError(f"verdicts is {self.verdicts!r}; expected {' or '.join(VERDICTS)}")
 
     def pages_for(self, generation: Generation) -> Pages:
         return DocumentPages(generation) if self.pages is None else self.pages
@@ -121,12 +127,19 @@ def verify_all(judge: Asks, judged: Sequence[JudgedBiography], settings: Setting
         matrix.pairs_of(each.facts, each.entities, settings.pages_for(each.generation)) if each.facts else {}
         for each in judged
     ]
-    subjects = [pair.subject for of_one in pairs for pair in of_one.values() if pair.problem is None]
-    answers = iter(judge.ask(matrix.PROMPT, subjects, "verifying facts") if subjects else [])
+    question = matrix.question_about((pair for of_one in pairs for pair in of_one.values()), settings.verdicts)
+    asked = (
+        judge.ask(question.prompt_name, question.subjects, "verifying facts", **question.decoding)
+        if question.subjects
+        else []
+    )
+    answers = iter(asked)
     done = []
     for each, of_one in zip(judged, pairs, strict=True):
         judgements = {
-            key: Judgement("unscored", None, pair.problem) if pair.problem else matrix.judge_pair(pair, next(answers))
+            key: Judgement("unscored", None, pair.problem)
+            if pair.problem
+            else matrix.judge_pair(pair, next(answers), settings.verdicts)
             for key, pair in of_one.items()
         }
         done.append(replace(each, matrix=matrix.to_matrix(each.facts, each.entities, judgements)))

@@ -103,7 +103,7 @@ def test_run_refuses_with_a_sentence(arguments, message, capsys):
 
 
 def test_options_that_look_like_credentials_but_are_none_are_let_through():
-    from lm_factuality.harness.secrets import secret_names
+    from lm_factuality.secrets import secret_names
 
     harmless = [
         "think_end_token",

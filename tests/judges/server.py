@@ -24,6 +24,7 @@ class Act:
     raw: bytes | None = None
     delay: float = 0.0
     kind: str = "reply"
+    logprobs: Any = None  # of the choice, left out if None
 
 
 Script = Callable[[str, int], Act]
@@ -120,6 +121,8 @@ def _body(act: Act, is_chat: bool) -> bytes:
         return json.dumps({"error": {"message": act.text or "not now", "code": None}}).encode()
     choice: dict[str, Any] = {"index": 0, "finish_reason": act.finish_reason}
     choice |= {"message": {"role": "assistant", "content": act.text}} if is_chat else {"text": act.text}
+    if act.logprobs is not None:
+        choice["logprobs"] = act.logprobs
     reply = json.dumps({"choices": [choice], "usage": act.usage}).encode()
     return reply[: len(reply) // 2] if act.kind == "truncate" else reply
 

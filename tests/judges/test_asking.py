@@ -56,6 +56,18 @@ def test_order_is_kept_and_identical_requests_are_sent_once(store):
     assert sum(stored) == 4  # all of the second time
 
 
+def test_keys_are_what_they_were_before_log_probabilities():
+    """Whoever has answers on disk is not to pay for them again."""
+    rich = Decoding(0.7, 0.9, 7, ("END",), 3)
+    keys = [request.key("openai:host/v1:chat:m") for request in (Request("p"), Request("p é", rich, 2, "Be brief."))]
+    assert keys == [
+        "0057913a1c2b4efcb342361303ed3821b0965ab0d86cfe6b312ab461ea144eeb",
+        "53a081f24328a4f027a477e6ac590ec46e2e0dc0c9ee7ac800fa9cda3c09a7a0",
+    ]
+    asking = [Request("p", Decoding(top_logprobs=count)).key("openai:host/v1:chat:m") for count in (5, 6)]
+    assert len({*keys, *asking}) == 4
+
+
 def test_another_model_is_asked_itself(store):
     backend = Echo()
     quietly(backend, store, prompts(2))

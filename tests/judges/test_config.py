@@ -33,7 +33,8 @@ def test_everything_that_can_be_said(tmp_path: Path):
         **OPENAI, "base_url": "https://api.example.com/v1", "api_key_env": "MY_KEY", "endpoint": "completions",
         "max_tokens_name": "max_completion_tokens", "concurrency": 3, "timeout": 9, "total_timeout": 99, "max_retries": 0,
         "requests_per_minute": 60, "tokens_per_minute": 1e5, "prices": {"prompt": 1, "completion": 2.5}, "max_cost": 4,
-        "tokenizer": "t", "extra_body": {"top_k": 4}, "samples": 9, "system": "Be brief.", "prompts": {prompt: "own.jinja"},
+        "tokenizer": "t", "extra_body": {"top_k": 4}, "samples": 9, "system": "Be brief.",
+        "verdicts": "logprobs", "prompts": {prompt: "own.jinja"},
         "decoding": {"temperature": 1, "top_p": 0.9, "max_tokens": 9, "stop": "END", "seed": 3},
     }  # fmt: skip
     config = load_judge_config(write(tmp_path, content))
@@ -69,6 +70,9 @@ def test_everything_that_can_be_said(tmp_path: Path):
         ({**OPENAI, "timeout": float("nan")}, "timeout is nan"),
         ({**OPENAI, "endpoint": "responses"}, "expected chat or completions"),
         ({**OPENAI, "max_tokens_name": "tokens"}, "expected max_tokens or max_completion_tokens"),
+        ({**OPENAI, "verdicts": "logits"}, "verdicts is 'logits'; expected text or logprobs"),
+        ({**LM_EVAL, "verdicts": True}, "verdicts is True; expected a text"),
+        ({"backend": "lexical", "verdicts": "logprobs"}, "verdicts is for backend openai and lm_eval"),
         ({**OPENAI, "max_cost": 1}, "max_cost needs prices"),
         ({**OPENAI, "prices": {"prompt": 1}}, "both prompt and completion"),
         (
@@ -117,6 +121,13 @@ def test_names_stand_for_the_judges_of_the_suite(tmp_path: Path, monkeypatch):
         load_judge_config("local-hff")
     with pytest.raises(ConfigError, match="no such file; expected the YAML of a judge"):
         load_judge_config(tmp_path / "none.yaml")
+
+
+def test_results_say_how_verdicts_are_read():
+    about = JudgeConfig("c", "lm_eval", model="hf").describe()
+    assert about["verdicts"] == "text"
+    assert "top_logprobs" not in about["decoding"]
+    assert "verdicts" not in JudgeConfig("c", "lexical").describe()
 
 
 def test_a_changed_config_is_checked_again():

@@ -222,13 +222,60 @@ def test_what_is_sent(server, ask_server):
     assert server.paths == ["/v1/chat/completions"] * 2 + ["/v1/completions"]
 
 
+def chat_token(token: object, logprob: object, *others: tuple[object, object]) -> dict[str, object]:
+    top = [{"token": other, "logprob": value, "bytes": None} for other, value in others]
+    return {"token": token, "logprob": logprob, "bytes": None, "top_logprobs": top}
+
+
+BLANK, TRUE = (
+    chat_token("\n", -0.1, ("True", -9)),
+    chat_token(" True", -0.3, ("False", -2), (" True", -0.3), ("true", -1)),
+)
+IN_ORDER = ((" True", -0.3), ("true", -1.0), ("False", -2.0))
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "logprobs", "found"),
+    [
+        ("chat", {"content": [BLANK, TRUE, BLANK]}, IN_ORDER),
+        ("chat", {"content": [chat_token("True", -0.3)]}, (("True", -0.3),)),  # no alternatives but itself
+        ("chat", {"content": [chat_token("True", -0.3, ("False", None), ("\ud800", -1), ("No", float("-inf")))]}, (("True", -0.3), ("?", -1.0))),
+        ("chat", {"content": [chat_token("Hm", -0.3, ("True", -2)), TRUE]}, None),  # tokens of a thought that is not in the text
+        ("chat", {"content": [BLANK]}, None),
+        ("chat", {"content": None, "refusal": None}, None),
+        ("chat", {"content": [{"token": "True"}]}, None),
+        ("chat", {"content": [chat_token(3, -0.3)]}, None),
+        ("chat", None, None),
+        ("chat", [], None),
+        ("chat", "none", None),
+        ("completions", {"tokens": ["\n", " True"], "token_logprobs": [-0.1, -0.3],
+                         "top_logprobs": [{"\n": -0.1}, {"False": -2, " True": -0.3, "true": -1}]}, IN_ORDER),
+        ("completions", {"tokens": ["\u0120True"], "token_logprobs": [-3], "top_logprobs": [{"False": -2}]}, (("False", -2.0), ("\u0120True", -3.0))),
+        ("completions", {"tokens": ["True"], "token_logprobs": [-0.3], "top_logprobs": [None]}, (("True", -0.3),)),
+        ("completions", {"tokens": ["True"], "token_logprobs": [-0.3]}, (("True", -0.3),)),
+        ("completions", {"tokens": ["True"]}, None),
+        ("completions", {"content": [TRUE]}, IN_ORDER),  # some servers send this form for both
+    ],
+)  # fmt: skip
+def test_the_first_word_s_log_probabilities(server, ask_server, endpoint, logprobs, found):
+    server.script = lambda prompt, attempt: Act(text=" True.", logprobs=logprobs)
+    (answer,) = ask_server([Request("p", Decoding(max_tokens=7, top_logprobs=5))], endpoint=endpoint)
+    assert (answer.text, answer.error) == (" True.", None)
+    assert answer.first_token_logprobs == found
+    sent = {key: value for key, value in server.bodies[0].items() if "logprobs" in key}
+    assert sent == ({"logprobs": True, "top_logprobs": 5} if endpoint == "chat" else {"logprobs": 5})
+    assert server.attempts == {"p": 1}
+
+
 def test_the_key_is_sent_and_found_nowhere_else(server, config, tmp_path: Path, monkeypatch, caplog):
     from judges.asking import ask
 
     monkeypatch.setenv("MY_KEY", KEY)
     caplog.set_level(logging.DEBUG)
     server.script = lambda prompt, attempt: (
-        Act(text=f"your key is {KEY}") if prompt == "p0" else Act(status=400, text=f"{KEY} is wrong")
+        Act(text=f"{KEY} is your key", logprobs={"content": [chat_token(KEY, -0.1)]})
+        if prompt == "p0"
+        else Act(status=400, text=f"{KEY} is wrong")
     )
     said = []
     with AnswerStore(tmp_path / "key.sqlite") as store, OpenAIBackend(config(api_key_env="MY_KEY")) as backend:

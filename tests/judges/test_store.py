@@ -38,6 +38,19 @@ def test_answers_come_back_as_they_were(tmp_path: Path):
     assert row[1].startswith("20")
 
 
+def test_log_probabilities_come_back_as_they_were_and_old_answers_have_none(tmp_path: Path):
+    alternatives = Answer("True", "stop", 3, 1, first_token_logprobs=((" True", -0.25), ("False", -1.6094379124341003)))
+    with AnswerStore(tmp_path / "a.sqlite") as store:
+        store.put("new", alternatives)
+        store.put("none", FINE)
+    with sqlite3.connect(tmp_path / "a.sqlite") as database:
+        old = '{"text": "True", "finish_reason": "stop", "prompt_tokens": 3, "completion_tokens": 1}'
+        database.execute("INSERT INTO answers VALUES ('old', ?, '2025-01-01', 'm')", (old,))
+        assert "logprobs" not in database.execute("SELECT answer FROM answers WHERE key = 'none'").fetchone()[0]
+    with AnswerStore(tmp_path / "a.sqlite") as store:
+        assert store.get_many(["new", "old"]) == {"new": alternatives, "old": Answer("True", "stop", 3, 1)}
+
+
 def test_errors_are_not_kept_and_the_first_answer_stays(store):
     assert store.put("k", Answer(None, error="no")) == Answer(None, error="no")
     assert store.get_many(["k"]) == {}
