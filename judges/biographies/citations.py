@@ -12,7 +12,8 @@ from itertools import islice
 from typing import TypeVar
 
 from judges.biographies.cite import CitedSentence, Protocol, Splitter, cited_sentences
-from judges.biographies.entailment import Entailment, Once, Pair
+from judges.biographies.entailment import Entailment, Once
+from judges.biographies.premises import Pair
 from judges.biographies.types import Generation
 from judges.felm.claims import split_sentences
 

@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from tqdm import tqdm
 
 from judges import lexical
-from judges.biographies.types import Passage
+from judges.biographies.premises import Pair
 
 LEXICAL = "lexical"
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A claim (the hypothesis) and the passages that are to support it together (the premise)."""
-
-    claim: str
-    passages: tuple[Passage, ...]
-
-    @property
-    def premise(self) -> str:
-        """The passages in ALCE's form: a line ``Title: ...`` before each text."""
-        return "\n".join(f"Title: {passage.title}\n{passage.text}" for passage in self.passages)
 
 
 class Entailment(Protocol):

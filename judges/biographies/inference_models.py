@@ -11,7 +11,7 @@ import torch
 from tqdm import tqdm
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer
 
-from judges.biographies.entailment import Pair
+from judges.biographies.premises import Pair
 from lm_factuality.errors import ModelError
 
 logger = logging.getLogger(__name__)

@@ -7,18 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import StrictUndefined
+from jinja2.sandbox import SandboxedEnvironment
 
 from judges.biographies.benchmark import AmbigBio, row_of
 from judges.biographies.generations import read_generations, to_doc
 from judges.biographies.method import Settings
 from judges.biographies.pages import DOCUMENTS
 from judges.biographies.summary import BOUNDED, MEANS, Row, bound, value
-from lm_factuality.data.fetch import blob_id, locate
-from lm_factuality.data.registry import find_source
 from lm_factuality.errors import ConfigError, did_you_mean
-from lm_factuality.factor.corpus import YAML_FOLDER
 from lm_factuality.harness.judging import JudgedTask
+from lm_factuality.harness.own_data import find_data, own_data
 from lm_factuality.harness.stderr import Aggregation
 from lm_factuality.knowledge import Knowledge
 from lm_factuality.statistics import Outcome, clustered_stderr, mean
@@ -54,7 +53,8 @@ class AmbigBioTask(JudgedTask):
         config = dict(config or {})
         given: dict[str, Any] = config.get("metadata") or {}
         self._data_dir = given.get("data_dir") or data_dir
-        self._own_data = _own_data(config)
+        generations = given.get("generations")
+        self._own_data = Path(str(generations)).expanduser() if generations else own_data(config, "JSON as ALCE has it")
         self._demonstrations = str(given.get("demonstrations", "ambiguous"))
         source = given.get("knowledge")
         knowledge = Knowledge(Path(str(source))) if source and source != DOCUMENTS else None
@@ -69,13 +69,8 @@ class AmbigBioTask(JudgedTask):
         self.config.metadata.pop("generations", None)  # a path of this machine, which is no part of the results
 
     def read_documents(self) -> list[dict[str, Any]]:
-        if self._own_data is None:
-            located = locate(find_source(SOURCE), self._data_dir)
-            path, is_published = located.path, located.is_upstream
-        else:
-            path, is_published = self._own_data, False
+        path, self.config.metadata["data"] = find_data(self._own_data, SOURCE, self._data_dir)
         generations = read_generations([path], outputs=False)
-        self.config.metadata["data"] = {"file": path.name, "git_blob": blob_id(path), "is_published": is_published}
         render = _renderer(self._demonstrations)
         docs = [to_doc(each) for each in generations]
         return [{**doc, "text": render(doc)} for doc in docs]
@@ -105,18 +100,6 @@ class AmbigBioTask(JudgedTask):
         return {name: name in better for name in self.aggregation() if name in better | worse}
 
 
-def _own_data(config: Mapping[str, Any]) -> Path | None:
-    """The file that ``metadata`` names, or ``dataset_path`` relative to its YAML; None for the published one."""
-    metadata: Mapping[str, Any] = config.get("metadata") or {}
-    if metadata.get("generations"):
-        return Path(str(metadata["generations"])).expanduser()
-    if not config.get("dataset_path"):
-        return None
-    source = metadata.get("config_source")
-    folder = Path(source).parent if source else Path(metadata.get(YAML_FOLDER) or ".")
-    return folder / str(config["dataset_path"])
-
-
 def _renderer(kind: str) -> Any:
     """From a document to the prompt, with the demonstrations called ``kind``.
 
@@ -128,6 +111,6 @@ def _renderer(kind: str) -> Any:
     if kind not in demonstrations:
         known = " or ".join(demonstrations)
         raise ConfigError(f"demonstrations: found {kind!r}, expected {known}{did_you_mean(kind, demonstrations)}")
-    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701  # no HTML
+    environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701  # no HTML
     template = environment.from_string((folder / "prompt.jinja").read_text(encoding="utf-8"))
     return lambda doc: template.render(demonstrations=demonstrations[kind], subject=doc).strip()

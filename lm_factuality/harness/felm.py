@@ -16,7 +16,8 @@ from judges.felm.rows import DOMAINS, FelmRow, read_rows
 from judges.felm.verdicts import PROTOCOLS
 from judges.templates import Prompts
 from lm_factuality.errors import ConfigError
-from lm_factuality.harness.felm_data import PUBLISHED, find_data, own_data, reference_texts
+from lm_factuality.harness.felm_references import PUBLISHED, reference_texts
+from lm_factuality.harness.own_data import find_data, own_data
 from lm_factuality.harness.stderr import Aggregation
 from lm_factuality.harness.suite_task import SuiteTask
 from lm_factuality.statistics import pooled_stderr
@@ -58,7 +59,7 @@ class FelmTask(SuiteTask):
         )
         self._claims, self._checkout = str(given.get("claims", "rules")), given.get("prompts")
         self._references = str(given.get("references", PUBLISHED))
-        self._own_data = own_data(config)
+        self._own_data = own_data(config, "JSONL in FELM's columns")
         own: dict[str, Any] = {
             "output_type": "generate_until", "doc_to_text": "text", "doc_to_target": "index",
             **{key: config[key] for key in ("generation_kwargs", "repeats", "filter_list") if key in config},
@@ -66,7 +67,7 @@ class FelmTask(SuiteTask):
         super().__init__(config, own, {"protocol": self._protocol})
 
     def read_documents(self) -> list[dict[str, Any]]:
-        path, data = find_data(self._own_data, self._data_dir)
+        path, data = find_data(self._own_data, "felm", self._data_dir)
         rows = read_rows(path)
         claims = self._read_claims(rows)
         render = self._renderer()

@@ -8,8 +8,9 @@ from typing import Any
 from judges.felm.rows import DOMAINS, FelmRow, read_rows
 from judges.felm_gen import FELM_GEN
 from judges.felm_gen.scores import ERROR_KINDS, LEVELS, count, count_at, count_types, error_rate, is_unscored
-from lm_factuality.harness.felm_data import PUBLISHED, find_data, own_data, reference_texts
+from lm_factuality.harness.felm_references import PUBLISHED, reference_texts
 from lm_factuality.harness.judging import JudgedTask
+from lm_factuality.harness.own_data import find_data, own_data
 from lm_factuality.harness.stderr import Aggregation
 from lm_factuality.statistics import pooled_stderr
 
@@ -38,7 +39,7 @@ class FelmGenTask(JudgedTask):
         given: dict[str, Any] = config.get("metadata") or {}
         self._data_dir = given.get("data_dir") or data_dir
         self._references = str(given.get("references", PUBLISHED))
-        self._own_data = own_data(config)
+        self._own_data = own_data(config, "JSONL in FELM's columns")
         own = {
             "doc_to_text": "text", "doc_to_target": "index",
             **{key: config[key] for key in ("generation_kwargs",) if key in config},
@@ -46,7 +47,7 @@ class FelmGenTask(JudgedTask):
         super().__init__(FELM_GEN, config, own, {})
 
     def read_documents(self) -> list[dict[str, Any]]:
-        path, self.config.metadata["data"] = find_data(self._own_data, self._data_dir)
+        path, self.config.metadata["data"] = find_data(self._own_data, "felm", self._data_dir)
         rows = read_rows(path)
         texts = reference_texts(self._references, rows)
         return [_document(row, texts(row)) for row in rows]

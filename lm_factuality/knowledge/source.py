@@ -15,7 +15,7 @@ from typing import Any
 from lm_factuality.errors import DataError
 from lm_factuality.knowledge.passages import split_page
 from lm_factuality.knowledge.titles import spellings
-from lm_factuality.retrieval.sources import SourceRecord
+from lm_factuality.retrieval.reading import SourceRecord
 
 TABLE, MANIFEST = "documents", "lm_factuality_manifest"
 STATE = "lm_factuality_build"  # how far an unfinished build has come

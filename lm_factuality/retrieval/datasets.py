@@ -10,7 +10,7 @@ from typing import Any
 from lm_factuality.errors import DataError
 from lm_factuality.retrieval.hashed import sha256_of
 from lm_factuality.retrieval.passages import Fields, Passage, to_passage
-from lm_factuality.retrieval.sources import HUB, Checkpoint, SourceRecord
+from lm_factuality.retrieval.reading import HUB, Checkpoint, SourceRecord
 
 _DEFAULT_SPLIT = "train"
 

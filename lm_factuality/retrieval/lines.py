@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, cast
 from lm_factuality.errors import DataError
 from lm_factuality.retrieval.hashed import HashedFile
 from lm_factuality.retrieval.passages import Fields, Passage, to_passage
-from lm_factuality.retrieval.sources import Checkpoint, SourceRecord
+from lm_factuality.retrieval.reading import Checkpoint, SourceRecord
 
 _BUFFER = 1 << 20
 _BOM = b"\xef\xbb\xbf"

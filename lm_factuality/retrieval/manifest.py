@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from lm_factuality.errors import DataError
 from lm_factuality.retrieval.hashed import sha256_of
-from lm_factuality.retrieval.sources import SourceRecord
+from lm_factuality.retrieval.reading import SourceRecord
 
 FORMAT = 1
 KINDS = ("bm25", "dense")

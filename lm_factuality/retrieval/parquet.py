@@ -12,7 +12,7 @@ import pyarrow.parquet
 from lm_factuality.errors import DataError
 from lm_factuality.retrieval.hashed import sha256_of
 from lm_factuality.retrieval.passages import Fields, Passage, to_passage
-from lm_factuality.retrieval.sources import Checkpoint, SourceRecord
+from lm_factuality.retrieval.reading import Checkpoint, SourceRecord
 
 _BATCH = 1024  # rows
 

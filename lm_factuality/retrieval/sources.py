@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
 from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.retrieval.datasets import DatasetReader
+from lm_factuality.retrieval.lines import JsonlReader, TsvReader
+from lm_factuality.retrieval.parquet import ParquetReader
 from lm_factuality.retrieval.passages import Fields, Passage
-
-HUB = "hub:"
-
-
-@dataclass(frozen=True)
-class SourceRecord:
-    """What a source was when it was read: its path as given, its size in bytes and the SHA-256 of its bytes.
-
-    A dataset of the Hub has the commit it was read at (``revision``) instead of size and sum.
-    """
-
-    path: str
-    size: int | None = None
-    sha256: str | None = None
-    revision: str | None = None
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """How far a source has been read: rows, lines and bytes (or rows) behind us, and a sum of the bytes seen so far.
-
-    ``sha256`` is the sum of the first ``hashed`` bytes of the file, so that it can be told later that they changed.
-    """
-
-    row: int = 0
-    line: int = 0
-    offset: int = 0
-    hashed: int = 0
-    sha256: str = ""
+from lm_factuality.retrieval.reading import HUB, Checkpoint, SourceRecord
 
 
 class Reader(Protocol):
@@ -69,10 +44,6 @@ def open_reader(source: str, names: Fields) -> Reader:
     Raises:
         DataError: there is no such file, or no reader for its ending.
     """
-    from lm_factuality.retrieval.datasets import DatasetReader
-    from lm_factuality.retrieval.lines import JsonlReader, TsvReader
-    from lm_factuality.retrieval.parquet import ParquetReader
-
     if source.startswith(HUB):
         return DatasetReader(source, names)
     path = Path(source)

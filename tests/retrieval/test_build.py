@@ -14,7 +14,7 @@ from filelock import FileLock
 from lm_factuality.errors import ConfigError, DataError
 from lm_factuality.retrieval import BM25Parameters, Fields, build, build_index, lines, manifest, open_index, postings
 from lm_factuality.retrieval.bm25 import BM25Writer
-from lm_factuality.retrieval.sources import SourceRecord
+from lm_factuality.retrieval.reading import SourceRecord
 
 TEXTS = [f"boat number {number} of the harbour" for number in range(25)]
 BM25 = BM25Parameters

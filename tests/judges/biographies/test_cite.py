@@ -12,7 +12,8 @@ import pytest
 from judges.biographies.citation_report import summarise_citations, to_record
 from judges.biographies.citations import judge_citations
 from judges.biographies.cite import cited_sentences, find_splitter
-from judges.biographies.entailment import LexicalEntailment, Once, Pair
+from judges.biographies.entailment import LexicalEntailment, Once
+from judges.biographies.premises import Pair
 from judges.biographies.types import Generation, Passage
 from lm_factuality.errors import ConfigError
 

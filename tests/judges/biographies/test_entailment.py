@@ -18,7 +18,8 @@ from transformers import (
     T5ForConditionalGeneration,
 )  # fmt: skip
 
-from judges.biographies.entailment import Pair, load_entailment
+from judges.biographies.entailment import load_entailment
+from judges.biographies.premises import Pair
 from judges.biographies.types import Passage
 from lm_factuality.errors import ModelError
 

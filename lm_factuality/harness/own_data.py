@@ -1,0 +1,44 @@
+"""The file that a task reads: the published one, or one of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lm_factuality.data.fetch import blob_id, locate
+from lm_factuality.data.registry import find_source
+from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.factor.corpus import YAML_FOLDER
+
+
+def own_data(config: Mapping[str, Any], expected: str) -> Path | None:
+    """The file that a YAML's ``dataset_path`` names, relative to the YAML; nothing if it names none. ``expected`` says
+    in what form.
+
+    Raises:
+        ConfigError: there is no such file.
+    """
+    if not config.get("dataset_path"):
+        return None
+    metadata: Mapping[str, Any] = config.get("metadata") or {}
+    folder = Path(metadata["config_source"]).parent if metadata.get("config_source") else None
+    path = (folder or Path(metadata.get(YAML_FOLDER) or ".")) / str(config["dataset_path"])
+    if not path.is_file():
+        raise ConfigError(f"{config.get('task')}: dataset_path: {path}: no such file; expected {expected}")
+    return path
+
+
+def find_data(own: Path | None, source: str, data_dir: str | None) -> tuple[Path, dict[str, Any]]:
+    """The file of a task, ``own`` or the published one called ``source``, and what results say of it.
+
+    Raises:
+        DataError: ``own`` is not there, or the published one is neither here nor can be downloaded.
+    """
+    path, is_published = own, False
+    if path is None:
+        located = locate(find_source(source), data_dir)
+        path, is_published = located.path, located.is_upstream
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; give another, or none for the published one")
+    return path, {"file": path.name, "git_blob": blob_id(path), "is_published": is_published}
