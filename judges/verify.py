@@ -1,45 +1,41 @@
 """Whether passages support a claim: the question to a judge, and what its answer says.
 
 A verdict is read only from a line ``Answer: SUPPORTED`` or ``Answer: NOT_SUPPORTED``, or from such a verdict alone on the last
-line. Whatever else an answer holds, it is unscored, with the reason: the published parser took "False. It is not true that"
-for supported, and so every text without a keyword that it knew.
+line; one that the words behind it take back in part ("SUPPORTED, except for the date") is none. Whatever else an answer holds, it
+is unscored, with the reason: the published parser took "False. It is not true that" for supported, and so every text without a
+keyword that it knew.
 """
 
 from __future__ import annotations
 
+import math
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from judges.answers import Answer
+from judges.plain import is_refusal, is_taken_back, plain
 
 PROMPT = "verify"
 SUPPORTED: Literal["supported"] = "supported"
 NOT_SUPPORTED: Literal["not_supported"] = "not_supported"
 UNSCORED: Literal["unscored"] = "unscored"
 
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
-_OPEN_THOUGHT = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
-_END_OF_THOUGHT = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _ANSWER_LINE = re.compile(r"^[\s>#*-]*(?:my |the )?(?:final )?(?:answer|verdict)(?: is)?\s*:[ \t]*(.*)$", re.IGNORECASE)
-_SCORE_LINE = re.compile(r"^[\s>#*-]*score\s*:\s*(\d+(?:[.,]\d+)?)\s*(%)?[\s.]*$", re.IGNORECASE)
+_SCORE_LINE = re.compile(r"^[\s>#*-]*score\s*:\s*(.*)$", re.IGNORECASE)
+_SCORE = re.compile(
+    r"(?P<number>\d+(?:[.,]\d+)?)\s*(?:(?P<percent>%)|(?:/|out of|of)\s*(?P<whole>\d{1,4}))?\s*(?:[.(].*)?",
+    re.IGNORECASE,
+)
+_EXTREME = 0.1  # a score this near to the other end contradicts the verdict; judges set their own thresholds in between
 _QUOTES = "\"'\u201c\u201d\u2018\u2019()[]"
 _VERDICT = re.compile(
-    rf"[{re.escape(_QUOTES)}\s]*(?P<word>(?:not[ _-]*|un)?supported)\b(?!_)[{re.escape(_QUOTES)}]*"
-    r"(?:\s*[.!]?\s*|\s*(?:[.,;:(!-]|because\b|since\b|as\b)\s*(?P<more>.*))",
-    re.IGNORECASE | re.DOTALL,
+    rf"[{re.escape(_QUOTES)}\s]*(?P<word>(?:not[ _-]*|un)?supported)\b(?!_)(?P<rest>.*)", re.IGNORECASE | re.DOTALL
 )
-_CONTRARY = re.compile(
-    r"\b(?:no|not|never|none|cannot|\w+n't|un\w+|false|wrong|supported|contradict\w*|missing)\b", re.IGNORECASE
-)
-_REFUSAL = re.compile(
-    r"\W*(?:i'?m (?:very |so )?sorry|i am (?:very |so )?sorry|sorry,|i apologi[sz]e|as an ai\b|unfortunately, i\b|"
-    r"i (?:can'?t|cannot|can not|won'?t|will not|am unable|'m unable|am not able)\b)",
-    re.IGNORECASE,
-)  # fmt: skip
-_LONGEST_REASON = 400  # characters
+_OTHER_VERDICT = re.compile(r"(?<![^\W_])(?:not[ _-]*|un)supported\b|^\W*or\b", re.IGNORECASE)
+_QUALIFIED: Literal["qualified verdict"] = "qualified verdict"
+_LONGEST_REASON, _LONGEST_SCORE = 400, 30  # characters
 
 
 @dataclass(frozen=True)
@@ -108,36 +104,32 @@ def combine(samples: Sequence[Answer]) -> Verification:
 
 
 def parse_verification(answer: Answer) -> Verification:
-    """What one answer says; without a ``Score:`` line in range the score is that of the verdict, 1 or 0."""
+    """What one answer says. Its score is what a line ``Score:`` states (0.8, 80%, 8/10), or that of the verdict, 1 or 0, where no
+    such line is, and where it cannot be read or contradicts the verdict; then ``reason`` says so."""
     if answer.text is None:
         return _unscored(answer.error or answer.finish_reason or "no answer")
-    text = _plain(answer.text)
+    text = plain(answer.text)
     if text is None:
         return _unscored("cut off while thinking" if answer.is_cut_off else "thinking without an end")
     if not text:
         return _unscored("content filter" if answer.finish_reason == "content_filter" else "empty answer")
     lines = text.splitlines()
     numbers = [number for number, line in enumerate(lines) if _ANSWER_LINE.match(line)]
-    verdicts = {_verdict(_after(lines, number)) for number in numbers} or {_verdict(lines[-1])}
-    if len(verdicts) > 1:
+    found = {_verdict(_after(lines, number)) for number in numbers} or {_verdict(lines[-1])}
+    if len(found) > 1:
         return _unscored("two answers that differ")
-    verdict = verdicts.pop()
-    if verdict is None:
+    verdict = found.pop()
+    below = _below(lines, numbers[-1]) if numbers else []
+    if {_verdict(line) for line in below} & {SUPPORTED, NOT_SUPPORTED} - {verdict}:
+        return _unscored("two answers that differ")
+    if verdict == _QUALIFIED or (verdict == SUPPORTED and is_taken_back("\n".join(["", *below]))):
+        return _unscored(_QUALIFIED)
+    if verdict not in (SUPPORTED, NOT_SUPPORTED):
         return _unscored(_why_unread(text, bool(numbers), answer))
     before = lines[: numbers[0] if numbers else len(lines) - 1]
-    scores = [score for line in lines if (score := _score(line)) is not None]
-    score = scores[-1] if scores else float(verdict == SUPPORTED)
-    return Verification(verdict, score, _reason(before))
-
-
-def _plain(text: str) -> str | None:
-    """Without thinking, markdown and full-width forms; None if the thinking never ends."""
-    text = _THOUGHT.sub("", unicodedata.normalize("NFKC", text))
-    if _OPEN_THOUGHT.search(text):
-        return None
-    text = _END_OF_THOUGHT.split(text)[-1]  # some servers keep the beginning of the thinking to themselves
-    text = text.replace("\\_", "_").replace("\u2019", "'").replace("\u2013", "-").replace("\u2014", "-")
-    return re.sub(r"```\w*|`|\*+|(?<!\w)_+|_+(?!\w)", "", text).strip()
+    stated = [match[1].strip() for line in lines if (match := _SCORE_LINE.match(line))]
+    score, problem = _score(stated[-1], verdict) if stated else (_score_of(verdict), "")
+    return Verification(verdict, score, _reason(before, problem))
 
 
 def _after(lines: Sequence[str], number: int) -> str:
@@ -147,13 +139,23 @@ def _after(lines: Sequence[str], number: int) -> str:
     return rest or next((line for line in lines[number + 1 :] if line.strip()), "")
 
 
-def _verdict(text: str) -> Literal["supported", "not_supported"] | None:
+def _below(lines: Sequence[str], number: int) -> Sequence[str]:
+    """The lines below the verdict that ``_after`` finds."""
+    match = _ANSWER_LINE.match(lines[number])
+    told = [line for line in lines[number + 1 :] if line.strip()]
+    return told if match and match[1].strip() else told[1:]
+
+
+def _verdict(text: str) -> Literal["supported", "not_supported", "qualified verdict"] | None:
     match = _VERDICT.fullmatch(text.strip())
     if match is None:
         return None
-    if match["word"].lower() != SUPPORTED:
-        return None if re.search(r"\bsupported\b", match["more"] or "", re.IGNORECASE) else NOT_SUPPORTED
-    return None if _CONTRARY.search(match["more"] or "") else SUPPORTED
+    is_denied, rest = match["word"].lower() != SUPPORTED, match["rest"]
+    if _OTHER_VERDICT.search(rest) or (is_denied and re.search(r"\bsupported\b", rest, re.IGNORECASE)):
+        return None
+    if is_taken_back(rest, denies=is_denied):
+        return _QUALIFIED
+    return NOT_SUPPORTED if is_denied else SUPPORTED
 
 
 def _why_unread(text: str, has_answer_line: bool, answer: Answer) -> str:
@@ -161,23 +163,34 @@ def _why_unread(text: str, has_answer_line: bool, answer: Answer) -> str:
         return "cut off before the answer"
     if answer.finish_reason == "content_filter":
         return "content filter"
-    if _REFUSAL.match(text):
+    if is_refusal(text):
         return "refusal"
     return "neither SUPPORTED nor NOT_SUPPORTED alone after 'Answer:'" if has_answer_line else "no answer line"
 
 
-def _score(line: str) -> float | None:
-    match = _SCORE_LINE.match(line)
-    if match is None:
-        return None
-    score = float(match[1].replace(",", ".")) / (100 if match[2] else 1)
-    return score if 0 <= score <= 1 else None
+def _score_of(verdict: Literal["supported", "not_supported"]) -> float:
+    return float(verdict == SUPPORTED)
 
 
-def _reason(lines: Sequence[str]) -> str:
+def _score(stated: str, verdict: Literal["supported", "not_supported"]) -> tuple[float, str]:
+    """The score that ``stated`` is, or that of ``verdict`` with what is wrong with ``stated``."""
+    quoted = stated if len(stated) <= _LONGEST_SCORE else f"{stated[:_LONGEST_SCORE]}..."
+    match = _SCORE.fullmatch(stated)
+    whole = float(match["whole"] or 100 ** bool(match["percent"])) if match else 0.0
+    score = float(match["number"].replace(",", ".")) / whole if match and whole else math.inf
+    if score > 1:
+        return _score_of(verdict), f"the stated score {quoted!r} cannot be read as one from 0 to 1"
+    if abs(score - _score_of(verdict)) >= 1 - _EXTREME:
+        return _score_of(verdict), f"the stated score {quoted!r} contradicts the verdict"
+    return score, ""
+
+
+def _reason(lines: Sequence[str], problem: str) -> str:
     words = " ".join(line for line in lines if not _SCORE_LINE.match(line)).split()
     reason = re.sub(r"^(?:reason|thought|explanation)\s*:\s*", "", " ".join(words), flags=re.IGNORECASE)
-    return reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 4].rsplit(' ', 1)[0]} ..."
+    longest = _LONGEST_REASON - len(problem) - 3
+    reason = reason if len(reason) <= longest else f"{reason[: longest - 4].rsplit(' ', 1)[0]} ..."
+    return f"{reason} ({problem})".strip() if problem else reason
 
 
 def _unscored(reason: str) -> Verification:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judges.answers import Answer
+from judges.plain import is_refusal, is_taken_back, plain
 
 TRUE, FALSE, NEUTRAL = MARKS = ("true", "false", "neutral")
 
 _LABEL = re.compile(r"(?<![\w-])(true|false|neutral)(?![\w-])", re.IGNORECASE)
 _ANSWER_LINE = re.compile(
-    r"^[\s>#-]*(?:(?:my |the )?(?:final )?answer(?: is)?)\s*:\s*(.*)$", re.IGNORECASE | re.MULTILINE
+    r"^[ \t>#-]*(?:(?:my |the )?(?:final )?answer(?: is)?)\s*:\s*(.*)$", re.IGNORECASE | re.MULTILINE
 )
-_BARE = re.compile(r"[\W_]*(true|false|neutral)[\W_]*", re.IGNORECASE)
-_REFUSAL = re.compile(
-    r"^\W*(?:(?:i'?m|i am) (?:very |so |really )?sorry\b|sorry,|i apologi[sz]e|unfortunately, i|as an ai\b|"
-    r"i (?:can'?t|cannot|can not|won'?t|will not|am unable|'m unable|am not able|'m not able)\b)",
-    re.IGNORECASE,
-)  # fmt: skip
+_BARE = re.compile(r"(?:[^\w?]|_)*(true|false|neutral)(?:[^\w?]|_)*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -36,38 +31,34 @@ def read_mark(answer: Answer) -> Mark:
     """The mark in one answer, which should end in a line ``Answer: TRUE``, ``FALSE`` or ``NEUTRAL``."""
     if answer.text is None:
         return Mark(None, f"no answer: {answer.error or answer.finish_reason or 'no text'}")
-    text = _plain(answer.text)
+    text = plain(answer.text)
     if text is None:
         return Mark(None, "cut off while thinking")
     if not text:
         return Mark(None, "empty output")
-    lines = _ANSWER_LINE.findall(text)
+    lines = list(_ANSWER_LINE.finditer(text))
     if lines:
-        return _read_lines(lines, answer.is_cut_off)
+        return _read_lines([line[1] for line in lines], text[lines[-1].end() :], answer.is_cut_off)
     if bare := _BARE.fullmatch(text.splitlines()[-1]):
         return Mark(bare[1].lower())
-    if _REFUSAL.match(text) or answer.finish_reason == "content_filter":
+    if is_refusal(text) or answer.finish_reason == "content_filter":
         return Mark(None, "refusal")
     return Mark(None, "cut off before the answer" if answer.is_cut_off else "no answer line")
 
 
-def _read_lines(lines: Sequence[str], is_cut_off: bool) -> Mark:
+def _read_lines(lines: Sequence[str], below: str, is_cut_off: bool) -> Mark:
+    """``lines`` are those after ``Answer:``, ``below`` is what follows the last of them."""
     found = {label.lower() for line in lines for label in _LABEL.findall(line)}
     if len(found) > 1:
         return Mark(None, "several labels")
     last = lines[-1].strip(" \t\"'([<.")
-    if not found or not _LABEL.match(last):  # such as "not true"
+    label = _LABEL.match(last)
+    if not label:  # such as "not true"
         return Mark(None, "cut off before the answer" if is_cut_off else "no label after 'Answer:'")
-    return Mark(found.pop())
-
-
-def _plain(output: str) -> str | None:
-    """Without thinking, markdown and full-width forms; nothing if thinking never ends."""
-    text = unicodedata.normalize("NFKC", output)
-    text = re.split(r"</think(?:ing)?>", text)[-1]
-    if re.search(r"<think(?:ing)?>", text):
-        return None
-    return re.sub(r"```\w*|`|\*+|__", "", text.replace("’", "'")).strip()
+    said = found.pop()
+    if is_taken_back(last[label.end() :] + below, denies=said != TRUE):
+        return Mark(None, "qualified label")
+    return Mark(said)
 
 
 def vote(marks: Sequence[Mark]) -> Mark:

@@ -112,10 +112,13 @@ def read_listed(lines: Sequence[str], num_units: int, *, is_own_line: bool, is_c
             in_list = False
             continue
         has_next = number + 1 < len(below_items) and below_items[number + 1]
-        last = _read_line(line.rstrip(" ,;") if has_next else line)
-        if last.reason:
-            return Listed(reason=last.reason)
-        (items if is_list and in_list else further).extend(last.items)
+        said = _read_line(line.rstrip(" ,;") if has_next else line)
+        if said.reason:  # a sentence about ids, such as "Segments 1 and 2 are wrong."
+            in_list = False
+            further.append(_Item(ids_in(mentioned[0]) if (mentioned := IDS.match(line)) else frozenset()))
+            continue
+        last = said
+        (items if is_list and in_list else further).extend(said.items)
     if is_cut_off and in_list and not _is_complete(last, is_list):
         return Listed(reason="the list of ids may be cut off")
     units = frozenset(range(1, num_units + 1))

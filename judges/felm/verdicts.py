@@ -8,8 +8,10 @@ dropped, and the id 0 flags the last unit.
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
+
+from judges.felm.listed import IDS, accuses_other, read_listed
+from judges.plain import is_refusal, is_taken_back, plain
 
 PROTOCOLS = ("paper", "code")
 
@@ -37,30 +39,18 @@ _ANSWER_WORDS = (
     "відповідь", "答案", "回答", "答え", "解答", "답변", "답", "정답", "الإجابة", "الجواب", "उत्तर", "trả lời", "jawaban",
 )  # fmt: skip
 _ANSWER_LINE = re.compile(
-    rf"^[\s>\-#]*(?:{'|'.join(sorted(map(re.escape, _ANSWER_WORDS), key=len, reverse=True))})\s*:[ \t]*(.*)$",
+    rf"^[ \t>\-#]*(?:{'|'.join(sorted(map(re.escape, _ANSWER_WORDS), key=len, reverse=True))})[ \t]*:[ \t]*(.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
 _NEXT_EXAMPLE = re.compile(
     r"^\s*(?:Question|Segments|Claims|Below are (?:my inputs|your outputs))\s*:", re.IGNORECASE | re.MULTILINE
 )
-_REFUSAL = re.compile(
-    r"^\W*(?:(?:i'?m|i am) (?:very |so |really )?sorry\b|sorry,|i apologi[sz]e|unfortunately, i|as an ai\b|"
-    r"i (?:can'?t|cannot|can not|won'?t|will not|am unable|'m unable|am not able|'m not able)\b)",
-    re.IGNORECASE,
-)  # fmt: skip
 _ALL_CORRECT = re.compile(
-    r"[\"'“”(\[]*all(?:[ _-](?:the )?(?:segments|claims))?[ _-]?(?:are[ _-])?correct[\"'“”)\]]*[.!]?", re.IGNORECASE
+    r"[\"'“”(\[]*all(?:[ _-](?:the )?(?:segments|claims))?[ _-]?(?:are[ _-])?correct(?!\w)[\"'“”)\]]*", re.IGNORECASE
 )
 _NO_ERRORS = re.compile(r"[\"'(\[]*(?:none|no errors?|no segments?|no claims?|n/a|\[\])[\"')\]]*[.!]?", re.IGNORECASE)
-_UNIT_WORD = r"(?:(?:segments?|claims?|ids?|no\.|numbers?)\s*:?\s*|#)?"
-_ID = rf"{_UNIT_WORD}[(\[]?\d+[)\]]?"
-_SEPARATOR = r"\s*(?:[,;、،/&]|\band\b|,\s*and\b)\s*"
-_RANGE = rf"{_ID}(?:\s*(?:-|to)\s*{_ID})?"
-_IDS = re.compile(rf"(?:the\s+)?\[?{_RANGE}(?:(?:{_SEPARATOR})+{_RANGE})*\]?", re.IGNORECASE)
-_DIGITS = 9  # of a number that are read; no answer has as many units
-_WIDEST = 1000  # units that a range may span
-_CUT_LIST = re.compile(r"(?:[,;、،&-]|\band)\s*$", re.IGNORECASE)
-_EXPLANATION = re.compile(r"\s*(?:[.。]?\s*$|[.。:(\[]\D|\s[-]\s|because\b|it means\b|since\b|as\b\s)", re.IGNORECASE)
+_ID_LINE = re.compile(r"^\W*(?:(?:segments?|claims?)\s*)?#?\d+\s*(?:[,;]|\band\b|\W*$)", re.IGNORECASE | re.MULTILINE)
+_SCRIPT_DIGITS = 4000  # the most that Python reads into one number; the script itself fails on longer ones
 
 
 def read_verdict(output: str, num_units: int, protocol: str = "paper", is_cut_off: bool = False) -> Verdict:
@@ -70,7 +60,7 @@ def read_verdict(output: str, num_units: int, protocol: str = "paper", is_cut_of
     """
     if protocol == "code":
         return Verdict(_as_the_script(output, num_units))
-    text = _plain(output)
+    text = plain(output)
     if text is None:
         return _unscored("cut off while thinking")
     if not text:
@@ -81,77 +71,62 @@ def read_verdict(output: str, num_units: int, protocol: str = "paper", is_cut_of
     lines = list(_ANSWER_LINE.finditer(text))
     if not lines:
         return _without_answer_line(text, num_units, is_cut_off)
+    behind = lines[-1][1].strip()
     after = text[lines[-1].start(1) :].strip()
-    answer = after.splitlines()[0].strip() if after else ""
-    if not answer:
+    if not after:
         return _unscored("cut off before the answer" if is_cut_off else "nothing after 'Answer:'")
-    return _read_answer(answer, num_units, is_cut_off and answer == after)
-
-
-def _plain(output: str) -> str | None:
-    """Without thinking, markdown and full-width forms; nothing if thinking never ends."""
-    text = unicodedata.normalize("NFKC", output)
-    if "</think>" in text:
-        text = text.rsplit("</think>", 1)[1]
-    elif "<think>" in text:
-        return None
-    text = text.replace("\\_", "_").replace("–", "-").replace("—", "-").replace("’", "'")
-    text = re.sub(r"```\w*|`", "", text)
-    text = re.sub(r"\*\*|__|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)", "", text)
-    return text.strip()
+    return _read_answer(after, num_units, is_own_line=not behind, is_cut_off=is_cut_off)
 
 
 def _without_answer_line(text: str, num_units: int, is_cut_off: bool) -> Verdict:
     """A bare list or ALL_CORRECT is what was asked for, less the word; anything else is no verdict."""
-    if _REFUSAL.match(text):
+    if is_refusal(text):
         return _unscored("refusal")
-    if "\n" not in text and (_ALL_CORRECT.fullmatch(text) or _IDS.fullmatch(text)):
-        return _read_answer(text, num_units, is_cut_off)
+    if "\n" not in text and (_ALL_CORRECT.match(text) or IDS.fullmatch(text)):
+        return _read_answer(text, num_units, is_own_line=False, is_cut_off=is_cut_off)
     last = text.splitlines()[-1].strip()
     if re.fullmatch(r"\"?ALL_CORRECT\"?\.?", last):
         return Verdict(frozenset())
     return _unscored("cut off before the answer" if is_cut_off else "no answer line")
 
 
-def _read_answer(answer: str, num_units: int, is_cut_off: bool) -> Verdict:
-    has_all_correct = re.search(r"\ball[_ ]correct\b", answer, re.IGNORECASE)
-    ids = _IDS.match(answer)
-    if has_all_correct and re.search(r"\d", answer):
+def _read_answer(after: str, num_units: int, *, is_own_line: bool, is_cut_off: bool) -> Verdict:
+    """What stands behind ``Answer:``, on its line or (``is_own_line``) below it, to the end of the output."""
+    answer, _, below = after.partition("\n")
+    if re.search(r"\ball[_ ]correct\b", answer, re.IGNORECASE) and re.search(r"\d", answer):
         return _unscored("ALL_CORRECT and ids at once")
-    if _ALL_CORRECT.match(answer) or _NO_ERRORS.fullmatch(answer):
-        return Verdict(frozenset())
-    if _REFUSAL.match(answer):
+    if _NO_ERRORS.fullmatch(answer.strip()):
+        return _no_errors(f"\n{below}")
+    if all_correct := _ALL_CORRECT.match(answer):
+        return _no_errors(after[all_correct.end() :])
+    if is_refusal(answer):
         return _unscored("refusal")
-    if not ids:
-        return _unscored("no ids after 'Answer:'")
-    rest = answer[ids.end() :]
-    if _CUT_LIST.fullmatch(rest.strip()) or (
-        rest.strip() and _CUT_LIST.match(rest.strip()) and not re.search(r"\w", rest)
-    ):
-        return _unscored("the list of ids breaks off")
-    if not _EXPLANATION.match(rest):
-        return _unscored("more than ids after 'Answer:'")
-    if is_cut_off and not rest.strip():
-        return _unscored("the list of ids may be cut off")
-    flagged = _expand(ids[0])
-    if 0 in flagged:
+    lines = [line for line in after.splitlines() if line.strip()]
+    if any(_ALL_CORRECT.match(line) for line in lines[1:]):
+        return _unscored("ALL_CORRECT and ids at once")
+    listed = read_listed(lines, num_units, is_own_line=is_own_line, is_cut_off=is_cut_off)
+    if listed.reason:
+        return _unscored(listed.reason)
+    named = listed.flagged | listed.cleared
+    if 0 in named:
         return _unscored("id 0, ids begin at 1")
-    if outside := sorted(number for number in flagged if number > num_units):
+    if outside := sorted(number for number in named if number > num_units):
         return _unscored(f"id {outside[0]} of {num_units}")
-    return Verdict(frozenset(flagged))
+    return Verdict(listed.flagged)
 
 
-def _expand(listed: str) -> set[int]:
-    flagged: set[int] = set()
-    for part in re.split(_SEPARATOR, listed, flags=re.IGNORECASE):
-        ends = [int(number[:_DIGITS]) for number in re.findall(r"\d+", part)]
-        if ends:
-            flagged.update({*ends, *range(ends[0], ends[-1] + 1)} if ends[-1] - ends[0] < _WIDEST else ends)
-    return flagged
+def _no_errors(rest: str) -> Verdict:
+    """``rest`` is all that follows ALL_CORRECT or the like."""
+    if _ID_LINE.search(rest):
+        return _unscored("ALL_CORRECT and ids at once")
+    if is_taken_back(rest) or accuses_other(rest, frozenset()):
+        return _unscored("qualified ALL_CORRECT")
+    return Verdict(frozenset())
 
 
 def _as_the_script(output: str, num_units: int) -> frozenset[int]:
     if "ALL_CORRECT" in output or "Answer: " not in output:
         return frozenset()
-    listed = [int(number) for number in re.findall(r"\d+", output.split("Answer: ", 1)[1])]
+    digits = re.findall(r"\d+", output.split("Answer: ", 1)[1])
+    listed = [int(number) for number in digits if len(number) <= _SCRIPT_DIGITS]
     return frozenset(number or num_units for number in listed if number <= num_units)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from judges.felm.claims import split_sentences
+from judges.plain import APOLOGY, without_thinking
 
 EMPTY, REFUSAL, UNENDING = "empty", "refusal", "thinking without an end"
 _REFUSING = re.compile(
@@ -13,7 +14,7 @@ _REFUSING = re.compile(
     r"(?:answer|help|assist|provide|give|write|create|fulfil+|comply|offer|do|respond|browse|access|find|discuss|share|tell|"
     r"determine)|"
     r"(?:don'?t|do not) (?:\w+ )?(?:have (?:\w+ ){0,3}?(?:information|knowledge|access|data|details?|ability|personal)|know))\b|"
-    r"\bno information (?:on|about|available)\b|^\W*(?:i'?m|i am) (?:very |so |really )?sorry\W*$",
+    rf"\bno information (?:on|about|available)\b|^\W*{APOLOGY}\W*$",
     re.IGNORECASE,
 )  # fmt: skip
 _AROUND_IT = re.compile(  # what stands round a refusal and says nothing about the question
@@ -26,8 +27,9 @@ _GIVES_ALL_THE_SAME = re.compile(r"\bbut (?:here|based)\b|:\s*\n|^\s*(?:\d+[.)]|
 
 
 def to_answer(generation: str) -> str:
-    """The generation without the thinking that some models put before their answer."""
-    return generation.rsplit("</think>", 1)[-1].strip()
+    """The generation without the thinking that some models put before their answer; all of it if the thinking never ends."""
+    answer = without_thinking(generation)
+    return (generation if answer is None else answer).strip()
 
 
 def no_answer(generation: str) -> str | None:
@@ -36,14 +38,14 @@ def no_answer(generation: str) -> str | None:
     A refusal is a text without a list whose every sentence either refuses or is what people put round a refusal (an apology,
     an offer), and of which at least one refuses. A text that says something of the matter besides is an answer and is judged.
     """
-    text = to_answer(generation)
-    if "<think>" in text:
+    text = without_thinking(generation)
+    if text is None:
         return UNENDING
     if not re.search(r"\w", text):
         return EMPTY
     if _GIVES_ALL_THE_SAME.search(text):
         return None
-    sentences = split_sentences(text.replace("’", "'"))
+    sentences = split_sentences(text.strip().replace("’", "'"))
     refusing = [bool(_REFUSING.search(sentence)) for sentence in sentences]
     around = [bool(_AROUND_IT.search(sentence)) for sentence in sentences]
     return REFUSAL if any(refusing) and all(map(max, refusing, around)) else None

@@ -50,6 +50,9 @@ def docs():
         ("12", None),
         ("<think>Let me see", UNENDING),
         ("<think>Let me see</think>", EMPTY),
+        ("<THINKING>Let me see", UNENDING),
+        ("It opened in 1870. <Think>Did it", UNENDING),
+        ("<Thinking>It opened in 1870.</Thinking>I don't know.", REFUSAL),
         ("<think>I can't answer that.</think>It opened in 1870.", None),
         ("I'm sorry, but I can't help with that.", REFUSAL),
         ("I\u2019m sorry, but I can\u2019t help with that.", REFUSAL),
@@ -70,6 +73,8 @@ def test_what_is_no_answer(generation, reason):
 
 def test_an_answer_is_without_its_thinking():
     assert to_answer("<think>First a </think> then b</think>\nThe bridge.\n") == "The bridge."
+    assert to_answer("<THINKING>First a</THINKING>The bridge.") == "The bridge."
+    assert to_answer("<think>First a") == "<think>First a"
 
 
 def test_rules_cut_by_domain():

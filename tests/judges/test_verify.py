@@ -39,9 +39,16 @@ S, N, U = "supported", "not_supported", "unscored"
         ("the claim is false after all</think>Answer: SUPPORTED", S, 1.0),
         ("Score: 87%\nAnswer: SUPPORTED", S, 0.87),
         ("Score: 0,25\nAnswer: NOT_SUPPORTED", N, 0.25),
-        ("Score: 7\nAnswer: SUPPORTED", S, 1.0),
-        ("Score: high\nAnswer: NOT_SUPPORTED", N, 0.0),
+        ("Score: 8/10\nAnswer: SUPPORTED", S, 0.8),
+        ("Score: 85 of 100\nAnswer: SUPPORTED", S, 0.85),
+        ("Score: 2 out of 10 (low)\nAnswer: NOT_SUPPORTED", N, 0.2),
         ("Answer: SUPPORTED\nScore: 0.9", S, 0.9),
+        ("Answer: SUPPORTED since passage 1 states the year", S, 1.0),
+        ("Answer: SUPPORTED. The University of Odd is in passage 1.", S, 1.0),
+        ("Answer: SUPPORTED: stated in passage 1", S, 1.0),
+        ("Answer: SUPPORTED\nBoth passages say so.", S, 1.0),
+        ("Answer: NOT_SUPPORTED, the year is not 1871", N, 0.0),
+        ("<THINKING>Answer: NOT_SUPPORTED</Thinking>Answer: SUPPORTED", S, 1.0),
         ("Answer: SUPPORTED\nSo: Answer: SUPPORTED\nAnswer: SUPPORTED", S, 1.0),
     ],
 )  # fmt: skip
@@ -60,11 +67,25 @@ def test_readable_answers(text, verdict, score):
         (Answer("Answer: SUPPORTED or NOT_SUPPORTED", "stop"), "neither SUPPORTED nor"),
         (Answer("Answer: SUPPORTED/NOT_SUPPORTED", "stop"), "neither SUPPORTED nor"),
         (Answer("Answer: NOT_SUPPORTED, but partly SUPPORTED", "stop"), "neither SUPPORTED nor"),
-        (Answer("Answer: SUPPORTED. No, it is not.", "stop"), "neither SUPPORTED nor"),
-        (Answer("Answer: SUPPORTED, except that the year isn't", "stop"), "neither SUPPORTED nor"),
+        (Answer("Answer: NOT_SUPPORTED (partially)", "stop"), "qualified verdict"),
+        (Answer("Answer: NOT_SUPPORTED. But the name is right.", "stop"), "qualified verdict"),
+        (Answer("Answer: NOT_SUPPORTED\nSUPPORTED", "stop"), "two answers that differ"),
+        (Answer("Answer: SUPPORTED\nNOT_SUPPORTED", "stop"), "two answers that differ"),
+        (Answer("Answer: SUPPORTED. No, it is not.", "stop"), "qualified verdict"),
+        (Answer("Answer: SUPPORTED, except that the year isn't", "stop"), "qualified verdict"),
+        (Answer("Answer: SUPPORTED (partially)", "stop"), "qualified verdict"),
+        (Answer("Answer: SUPPORTED, except for the date", "stop"), "qualified verdict"),
+        (Answer("Answer: SUPPORTED - but the date differs", "stop"), "qualified verdict"),
+        (Answer("Answer: SUPPORTED: only the first half", "stop"), "qualified verdict"),
+        (Answer("Answer: Supported, although the date is another", "stop"), "qualified verdict"),
+        (Answer("Answer: SUPPORTED, passage 2 in mind", "stop"), "qualified verdict"),
+        (Answer("Answer: SUPPORTED is too strong", "stop"), "qualified verdict"),
+        (Answer("Answer:\nSUPPORTED in part", "stop"), "qualified verdict"),
+        (Answer("Answer: SUPPORTED\nHowever, the date differs.", "stop"), "qualified verdict"),
+        (Answer("The passage agrees.\nSUPPORTED (partially)", "stop"), "qualified verdict"),
         (Answer("Answer: PARTIALLY_SUPPORTED", "stop"), "neither SUPPORTED nor"),
         (Answer("Answer: SUPPORTED_IN_PART", "stop"), "neither SUPPORTED nor"),
-        (Answer("Answer: SUPPORTED?", "stop"), "neither SUPPORTED nor"),
+        (Answer("Answer: SUPPORTED?", "stop"), "qualified verdict"),
         (Answer("Answer: SUPPORTED\n...\nAnswer: NOT_SUPPORTED", "stop"), "two answers that differ"),
         (Answer("Answer:", "stop"), "neither SUPPORTED nor"),
         (Answer("I'm sorry, I cannot help with that.", "stop"), "refusal"),
@@ -73,6 +94,7 @@ def test_readable_answers(text, verdict, score):
         (Answer("Reason.\nAnswer: NOT_", "length"), "cut off before the answer"),
         (Answer("<think>Let me see. Answer: SUPPORTED", "length"), "cut off while thinking"),
         (Answer("<think>Let me see. Answer: SUPPORTED", "stop"), "thinking without an end"),
+        (Answer("<Thinking>Let me see.\nAnswer: SUPPORTED", "stop"), "thinking without an end"),
         (Answer("", "stop"), "empty answer"),
         (Answer(" \n**", "stop"), "empty answer"),
         (Answer("", "content_filter"), "content filter"),
@@ -85,6 +107,33 @@ def test_the_rest_is_unscored_with_a_reason(answer, reason):
     found = parse_verification(answer)
     assert (found.verdict, found.score) == (U, None)
     assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "score", "problem"),
+    [
+        ("It says 1871.\nScore: 0.9\nAnswer: NOT_SUPPORTED", N, 0.0, "the stated score '0.9' contradicts the verdict"),
+        ("Answer: SUPPORTED\nScore: 0.1", S, 1.0, "the stated score '0.1' contradicts the verdict"),
+        ("Score: 9/10\nAnswer: NOT_SUPPORTED", N, 0.0, "the stated score '9/10' contradicts the verdict"),
+        ("Score: 85\nAnswer: SUPPORTED", S, 1.0, "the stated score '85' cannot be read"),
+        ("Score: 85\nAnswer: NOT_SUPPORTED", N, 0.0, "the stated score '85' cannot be read"),
+        ("Score: 7\nAnswer: SUPPORTED", S, 1.0, "the stated score '7' cannot be read"),
+        ("Score: 11/10\nAnswer: SUPPORTED", S, 1.0, "the stated score '11/10' cannot be read"),
+        ("Score: 1/0\nAnswer: SUPPORTED", S, 1.0, "the stated score '1/0' cannot be read"),
+        ("Score: -0.5\nAnswer: SUPPORTED", S, 1.0, "the stated score '-0.5' cannot be read"),
+        ("Score: high\nAnswer: NOT_SUPPORTED", N, 0.0, "the stated score 'high' cannot be read"),
+        (f"Score: {'9' * 5000}\nAnswer: SUPPORTED", S, 1.0, "cannot be read"),
+        # Judges have thresholds of their own, the lexical one 0.87 for claims and 0.41 for facts.
+        ("Score: 0.8725\nAnswer: NOT_SUPPORTED", N, 0.8725, ""),
+        ("Score: 0.4069\nAnswer: SUPPORTED", S, 0.4069, ""),
+    ],
+)  # fmt: skip
+def test_a_stated_score_that_cannot_be_meant_is_told(text, verdict, score, problem):
+    found = parse_verification(Answer(text, "stop"))
+    assert (found.verdict, found.score) == (verdict, score)
+    assert problem in found.reason
+    assert bool(problem) == ("the stated score" in found.reason)
+    assert len(found.reason) <= 400
 
 
 def test_a_verdict_before_the_cut_counts():
