@@ -12,12 +12,12 @@ from typing import Any
 
 from judges.answers import Answer
 from judges.felm.claims import split_sentences
+from judges.plain import without_thinking
 
 PROMPT = "biographies/decompose"
 _CITATION = re.compile(r"\s*\[\s*\d+(?:\s*[,;\u2013-]\s*\d+)*\s*\]")
 _HALF_CITATION = re.compile(r"\s*\[[\d,;\s\u2013'-]*$")  # of an output that was cut off
 _BULLET = re.compile(r"^\s*(?:[-*\u2022\u2013]\s+|\d{1,2}[.)]\s+|fact\s*\d*\s*:\s*)", re.IGNORECASE)
-_THOUGHT = re.compile(r".*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _NONE = re.compile(r"\W*(?:none|no (?:atomic |independent )?facts?|n/?a)\b[^a-z]*", re.IGNORECASE)
 
 
@@ -52,8 +52,8 @@ def parse_facts(answer: Answer) -> Decomposition:
     alone. An answer that was cut off loses its last line, which may be half a fact."""
     if answer.text is None or answer.error is not None:
         return Decomposition((), f"judge error: {answer.error or 'no text'}")
-    text = _THOUGHT.sub("", answer.text)
-    if re.search(r"<think", text, re.IGNORECASE):
+    text = without_thinking(answer.text)
+    if text is None:
         return Decomposition((), "thinking without an end")
     lines = [line for line in text.splitlines() if line.strip()]
     if answer.is_cut_off:

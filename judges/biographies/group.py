@@ -15,6 +15,7 @@ from typing import Any
 
 from judges.answers import Answer
 from judges.biographies.types import Fact
+from judges.plain import without_thinking
 
 PROMPT = "biographies/group"
 MAX_TOKENS = 2048  # that a judge may write: all facts again
@@ -23,7 +24,6 @@ _AHEAD = 0.02  # by which the best match has to be better than the second
 _MISSING = 0.2  # the share of facts that may be restored from their neighbours
 _BULLET = re.compile(r"^\s*(?:[-*\u2022\u2013]+(?:\s+|(?=\w))|\d{1,3}[.)]\s+)")
 _SEPARATOR = re.compile(r"^\W*={3,}\W*$")
-_THOUGHT = re.compile(r".*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -63,8 +63,8 @@ def parse_groups(answer: Answer, facts: Sequence[str]) -> Grouping:
     """
     if answer.text is None or answer.error is not None:
         return Grouping((), f"judge error: {answer.error or 'no text'}")
-    text = _THOUGHT.sub("", answer.text)
-    if re.search(r"<think", text, re.IGNORECASE):
+    text = without_thinking(answer.text)
+    if text is None:
         return Grouping((), "thinking without an end")
     if answer.is_cut_off:
         return Grouping((), "cut off")

@@ -12,11 +12,11 @@ from judges.answers import Answer
 from judges.biographies import true_false
 from judges.biographies.pages import Pages, nearest
 from judges.biographies.types import Fact, Judgement, Outcome
+from judges.plain import without_thinking
 from judges.verify import NOT_SUPPORTED, SUPPORTED, UNSCORED, Verification, parse_verification
 
 PROMPT = "biographies/verify"
 IRRELEVANT: Literal["irrelevant"] = "irrelevant"
-_THOUGHT = re.compile(r".*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _OPEN_THOUGHT = re.compile(r"\s*<think", re.IGNORECASE)
 _LEAD = re.compile(
     r"^[\s>#*_-]*(?:(?:my |the )?(?:final )?(?:answer|verdict|output)(?: is)?\s*:)?[\s*_\"']*", re.IGNORECASE
@@ -127,9 +127,9 @@ def read_judgement(answer: Answer) -> Judgement:
     verification = parse_verification(answer)
     if verification.verdict != UNSCORED or answer.text is None:
         return _judgement(verification)
-    text = _THOUGHT.sub("", unicodedata.normalize("NFKC", answer.text)).replace("\u2019", "'")
+    text = without_thinking(unicodedata.normalize("NFKC", answer.text).replace("\u2019", "'")) or ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines or re.search(r"<think", text, re.IGNORECASE):
+    if not lines:
         return _judgement(verification)
     named = [line for line in lines if _ANSWER.match(line)]
     found = {_outcome(line, _has_more) for line in named} if named else _at_the_ends(lines)

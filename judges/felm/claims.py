@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from judges.felm.rows import FelmRow
+from judges.plain import without_thinking
 from lm_factuality.errors import DataError
 
 _SEGMENT = re.compile(r"^[\s>#*_-]*segment\s*(\d+)\b[\s:.*_]*(.*)$", re.IGNORECASE)
@@ -78,7 +79,7 @@ def parse_claims(row: FelmRow, output: str, source: str, is_cut_off: bool = Fals
     found: dict[int, list[str]] = {}
     current: list[str] | None = None
     stray = ""
-    for line in _without_thinking(output).splitlines():
+    for line in (without_thinking(output) or "").splitlines():
         if heading := _SEGMENT.match(line):
             current = found.setdefault(int(heading[1]), [])
             line = heading[2]
@@ -106,10 +107,6 @@ def parse_claims(row: FelmRow, output: str, source: str, is_cut_off: bool = Fals
         problem = "no claims in the output"
     claims = tuple(tuple(found.get(number, ())) for number in range(1, len(row.segments) + 1))
     return RowClaims(row.index, () if problem else claims, source, problem)
-
-
-def _without_thinking(output: str) -> str:
-    return output.rsplit("</think>", 1)[-1]
 
 
 def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:

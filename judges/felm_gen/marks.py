@@ -13,6 +13,7 @@ from judges.felm.questions import Questioner
 from judges.felm.rows import WITHOUT_REFERENCES, FelmRow
 from judges.felm.verdicts import Verdict, read_verdict
 from judges.felm.votes import vote
+from judges.plain import without_thinking
 
 MARK_PROMPT = "felm_gen/mark_segments"
 TYPES = ("knowledge", "reasoning", "irrelevant", "fooled")
@@ -83,5 +84,5 @@ def _short(message: str) -> str:
 
 def _types(text: str) -> dict[int, str]:
     """The type of each segment that a line names, the last line if several do."""
-    answer = text.rsplit("</think>", 1)[-1]
+    answer = without_thinking(text) or ""
     return {int(number): kind.lower() for number, kind in _TYPE_LINE.findall(answer)}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from judges.answers import Answer
 from judges.felm.claims import split_sentences
+from judges.plain import without_thinking
 
 CUT_PROMPT = "felm_gen/segment"
 CUT_TOKENS = 2048  # that a judge may write: the response again, which has 1,024 at most by default, and the separators
@@ -52,7 +53,7 @@ def cut_by_judge(response: str, domain: str, answer: Answer) -> Cut:
         return cut_by_rules(response, domain, "judge error")
     if answer.is_cut_off:
         return cut_by_rules(response, domain, "cut off")
-    text = answer.text.rsplit("</think>", 1)[-1].strip()
+    text = (without_thinking(answer.text) or "").strip()
     if fenced := _FENCE.match(text):
         text = fenced[1]
     lengths = [len("".join(piece.split())) for piece in _SEPARATOR.split(text)]
