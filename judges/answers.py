@@ -43,9 +43,12 @@ class Request:
     system: str = ""
     subject: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
-    def key(self, identity: str) -> str:
-        """The name of its answer in a store: a hash of everything that can change it, ``identity`` being the model's."""
-        parts = [identity, self.system, self.prompt, self.decoding.to_dict(), self.sample]
+    def key(self, identity: str, with_subject: bool = False) -> str:
+        """The name of its answer in a store: a hash of everything that can change it, ``identity`` being the model's. The subject
+        is part of it ``with_subject``, for a backend that reads it: another may be rendered into the same prompt."""
+        parts: list[Any] = [identity, self.system, self.prompt, self.decoding.to_dict(), self.sample]
+        if with_subject:
+            parts.append(dict(self.subject))
         return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
@@ -69,7 +72,7 @@ class Answer:
 
 
 class Backend(Protocol):
-    """A way to reach a model."""
+    """A way to reach a model. One whose answers depend on the subjects of requests too has ``reads_subject = True``."""
 
     @property
     def identity(self) -> str:

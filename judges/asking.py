@@ -31,7 +31,7 @@ class Plan:
 
 def plan(backend: Backend, store: AnswerStore, requests: Sequence[Request]) -> Plan:
     """What :func:`ask` would do with ``requests``; nothing is sent."""
-    distinct = _by_key(backend, requests)
+    distinct = dict(zip(_keys(backend, requests), requests, strict=True))
     stored = store.get_many(distinct)
     missing = [request for key, request in distinct.items() if key not in stored]
     estimate: Callable[[Sequence[Request]], Estimate] = getattr(backend, "estimate", rough_estimate)
@@ -56,8 +56,8 @@ def ask(
         BackendDown: as the backend raises it. What arrived before is in the store, as it is after a KeyboardInterrupt.
         DataError: the store cannot be used.
     """
-    identity = backend.identity
-    missing = _by_key(backend, requests)
+    identity, keys = backend.identity, _keys(backend, requests)
+    missing = dict(zip(keys, requests, strict=True))
     found = store.get_many(missing)
     on_stored(len(found))
     total = len(missing)
@@ -86,15 +86,13 @@ def ask(
             if missing:
                 time.sleep(patience)
                 patience = _PATIENCE[0] if ours or theirs else min(2 * patience, _PATIENCE[1])
-    return [found[request.key(identity)] for request in requests]
+    return [found[key] for key in keys]
 
 
-def _by_key(backend: Backend, requests: Sequence[Request]) -> dict[str, Request]:
-    identity = backend.identity
-    distinct: dict[str, Request] = {}
-    for request in requests:
-        distinct.setdefault(request.key(identity), request)
-    return distinct
+def _keys(backend: Backend, requests: Sequence[Request]) -> list[str]:
+    """The key of each of ``requests``; those that ``backend`` cannot tell apart have the same."""
+    identity, with_subject = backend.identity, bool(getattr(backend, "reads_subject", False))
+    return [request.key(identity, with_subject) for request in requests]
 
 
 def _send(backend: Backend, requests: Mapping[str, Request], keep: Callable[[str, Answer], None]) -> None:

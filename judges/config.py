@@ -29,6 +29,7 @@ FOLDER = Path("configs/judges")
 VERDICTS = ("text", "logprobs")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMMON = {"backend", "decoding", "samples", "prompts", "system"}
+_MORE_TOKENS = ("n", "best_of", "max_tokens", "max_completion_tokens")  # would cost more than is set aside
 _KEYS = {  # of each backend, beside the common ones
     "openai": {
         "model", "base_url", "api_key_env", "endpoint", "max_tokens_name", "concurrency", "timeout", "total_timeout",
@@ -52,7 +53,7 @@ class JudgeConfig:
     backend: str
     model: str = ""  # openai: as the server calls it; lm_eval: the name of the model class (hf, vllm, ...)
     base_url: str = "https://api.openai.com/v1"
-    api_key_env: str = "OPENAI_API_KEY"  # the environment variable that holds the key
+    api_key_env: str | None = None  # the environment variable with the key; None: see judges.backends.keys
     endpoint: str = "chat"  # or completions
     max_tokens_name: str = "max_tokens"  # or max_completion_tokens, which some models want
     concurrency: int = 16  # requests under way at once
@@ -89,13 +90,19 @@ class JudgeConfig:
         for name in ("timeout", "total_timeout", "requests_per_minute", "tokens_per_minute", "max_cost"):
             value = getattr(self, name)
             self._check(name, value is None or (value > 0 and math.isfinite(value)), "a number above 0")
-        if not _VARIABLE.fullmatch(self.api_key_env) or LOOKS_LIKE_A_KEY.search(self.api_key_env):
+        variable = self.api_key_env
+        if variable is not None and (not _VARIABLE.fullmatch(variable) or LOOKS_LIKE_A_KEY.search(variable)):
             raise ConfigError(
                 f"judge {self.name}: api_key_env must be the name of an environment variable, not the key itself"
             )
         if self.max_cost is not None and self.prices is None:
             raise ConfigError(
                 f"judge {self.name}: max_cost needs prices: {{prompt: USD, completion: USD}} for a million tokens"
+            )
+        if self.max_cost is not None and (loose := [key for key in self.extra_body if key in _MORE_TOKENS]):
+            raise ConfigError(
+                f"judge {self.name}: max_cost bounds the tokens of a call by decoding.max_tokens, and extra_body holds "
+                f"{', '.join(loose)}; take it out of extra_body, or max_cost out of the judge"
             )
         _check_url(self.name, self.base_url)
 

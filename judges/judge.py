@@ -14,6 +14,7 @@ from judges.store import AnswerStore
 from judges.usage import Usage
 
 if TYPE_CHECKING:
+    from judges.backends.budget import Purse
     from judges.config import JudgeConfig
     from judges.templates import Prompts
 
@@ -29,8 +30,9 @@ class Judge:
         self._stored = 0
 
     @classmethod
-    def open(cls, config: JudgeConfig, store: Path | None = None) -> Judge:
-        """The judge of ``config`` with the answers in the file ``store`` (default: in the user's cache folder).
+    def open(cls, config: JudgeConfig, store: Path | None = None, purse: Purse | None = None) -> Judge:
+        """The judge of ``config`` with the answers in the file ``store`` (default: in the user's cache folder). ``purse`` is the
+        money that it shares with other judges (default: it has ``max_cost`` to itself).
 
         Raises:
             ConfigError: a prompt or a setting of the backend cannot be used.
@@ -39,7 +41,7 @@ class Judge:
         from judges.templates import Prompts
 
         prompts = Prompts(config.prompts)
-        return cls(config, open_backend(config), AnswerStore(store), prompts)
+        return cls(config, open_backend(config, purse), AnswerStore(store), prompts)
 
     @property
     def name(self) -> str:
@@ -117,12 +119,12 @@ class Judge:
         self._stored += count
 
 
-def open_backend(config: JudgeConfig) -> Backend:
+def open_backend(config: JudgeConfig, purse: Purse | None = None) -> Backend:
     """The way to reach the model of ``config``."""
     if config.backend == "openai":
         from judges.backends.openai_http import OpenAIBackend
 
-        return OpenAIBackend(config)
+        return OpenAIBackend(config, purse)
     if config.backend == "lm_eval":
         from judges.backends.lm_eval_model import LmEvalBackend
 

@@ -28,6 +28,9 @@ EXPIRY = 120.0  # seconds without a sign of life after which another process may
 _BUSY = 60.0  # seconds to wait for another process's transaction
 _APPLICATION = 0x6C6D6661  # marks the file as ours
 _MANY = 500  # keys a query
+_KINDS = {  # of the fields of a stored answer
+    "text": str, "finish_reason": str, "prompt_tokens": int, "completion_tokens": int, "first_token_logprobs": list,
+}  # fmt: skip
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL, time TEXT NOT NULL, model TEXT NOT NULL)
     WITHOUT ROWID;
@@ -114,8 +117,17 @@ class AnswerStore:
             for some in _batches(keys):
                 marks = ",".join("?" * len(some))
                 rows = self._database.execute(f"SELECT key, answer FROM answers WHERE key IN ({marks})", some)  # noqa: S608
-                found.update({key: _read(answer) for key, answer in rows})
+                found.update({key: self._read(key, answer) for key, answer in rows})
         return found
+
+    def _read(self, key: str, text: str) -> Answer:
+        try:
+            return _read(text)
+        except (ValueError, TypeError, KeyError) as error:
+            raise DataError(
+                f"{self.path}: the answer {key} cannot be read ({error}): it is damaged, or of a later version of the suite; "
+                "update the suite, or delete that row of the table answers and its request is sent again, or name another file"
+            ) from error
 
     def put(self, key: str, answer: Answer, model: str = "") -> Answer:
         """Keeps ``answer`` and returns it, or the one that another process was first to keep under the same key.
@@ -216,10 +228,21 @@ class AnswerStore:
 
 
 def _read(text: str) -> Answer:
-    """The answer that ``put`` wrote, also before there were log-probabilities."""
+    """The answer that ``put`` wrote, also before there were log-probabilities.
+
+    Raises:
+        ValueError: it is not what ``put`` writes.
+    """
     fields = json.loads(text)
+    if not isinstance(fields, dict) or not isinstance(fields.get("text"), str):
+        raise ValueError("expected an object of JSON with a text")  # noqa: TRY004
+    for name, value in fields.items():
+        if name not in _KINDS:
+            raise ValueError(f"unknown field {name!r}")
+        if value is not None and not isinstance(value, _KINDS[name]):
+            raise ValueError(f"{name} is {value!r}")
     if (alternatives := fields.get("first_token_logprobs")) is not None:
-        fields["first_token_logprobs"] = tuple((token, logprob) for token, logprob in alternatives)
+        fields["first_token_logprobs"] = tuple((str(token), float(logprob)) for token, logprob in alternatives)
     return Answer(**fields)
 
 

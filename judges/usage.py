@@ -31,12 +31,17 @@ class Usage:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What ``calls`` requests take if each succeeds at once: prompt tokens, at most so many generated ones, at most so many USD
-    (None without prices). ``counted_by`` says how the prompt's tokens were counted."""
+    """What ``calls`` requests take if each succeeds at once: about so many prompt tokens, at most so many generated ones.
+
+    Both costs, in USD (None without prices), are with all tokens that may be generated: ``estimated_cost`` with
+    ``prompt_tokens``, ``max_cost`` with the most that the prompts can have, which is what a judge's ``max_cost`` sets aside.
+    ``counted_by`` says how the prompt's tokens were counted.
+    """
 
     calls: int
     prompt_tokens: int
     max_completion_tokens: int
+    estimated_cost: float | None = None
     max_cost: float | None = None
     counted_by: str = f"1 token per {BYTES_A_TOKEN} bytes"
 

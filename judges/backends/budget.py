@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import dataclass
+
+_PATIENCE = 0.05  # seconds between two looks at what other budgets of the purse have under way
 
 
 @dataclass(frozen=True)
@@ -26,15 +29,47 @@ class BudgetSpent(Exception):
         self.needed = needed
 
 
-class Budget:
-    """``spent`` USD of at most ``limit`` (None: no limit), for the tasks of one event loop."""
+class Purse:
+    """``spent`` USD of at most ``limit`` (None: no limit). Several budgets, in any threads, may draw on one: judges of a run."""
 
     def __init__(self, limit: float | None) -> None:
         self.limit = limit
         self.spent = 0.0
         self._reserved = 0.0
         self._under_way = 0
-        self._settled = asyncio.Event()
+        self._lock = threading.Lock()
+
+    def take(self, worst: float) -> bool:
+        """Whether ``worst`` USD are now set aside; if not, calls under way may still make room.
+
+        Raises:
+            BudgetSpent: nothing is under way that could.
+        """
+        with self._lock:
+            if self.limit is not None and self.spent + self._reserved + worst > self.limit:
+                if not self._under_way:
+                    raise BudgetSpent(worst)
+                return False
+            self._reserved += worst
+            self._under_way += 1
+            return True
+
+    def settle(self, worst: float, cost: float) -> None:
+        """A call for which ``worst`` was set aside has cost ``cost``."""
+        with self._lock:
+            self.spent += cost
+            self._under_way -= 1
+            self._reserved = self._reserved - worst if self._under_way else 0.0
+
+
+class Budget:
+    """What one backend spends out of a ``purse``, for the tasks of one event loop; ``spent`` is its own part, in USD."""
+
+    def __init__(self, purse: Purse) -> None:
+        self.purse = purse
+        self.spent = 0.0
+        self._under_way = 0
+        self._settled: asyncio.Event | None = None  # for those that wait now: an event belongs to one loop
 
     async def reserve(self, worst: float) -> None:
         """Returns when ``worst`` USD are set aside; waits for calls under way, which mostly cost less than was set aside.
@@ -42,17 +77,19 @@ class Budget:
         Raises:
             BudgetSpent: nothing is under way that could make room.
         """
-        while self.limit is not None and self.spent + self._reserved + worst > self.limit:
-            if not self._under_way:
-                raise BudgetSpent(worst)
-            self._settled.clear()
-            await self._settled.wait()
-        self._reserved += worst
+        while not self.purse.take(worst):
+            if self._under_way:
+                self._settled = self._settled or asyncio.Event()
+                await self._settled.wait()
+            else:
+                await asyncio.sleep(_PATIENCE)
         self._under_way += 1
 
     def settle(self, worst: float, cost: float) -> None:
         """A call for which ``worst`` was reserved has cost ``cost``."""
+        self.purse.settle(worst, cost)
         self.spent += cost
         self._under_way -= 1
-        self._reserved = self._reserved - worst if self._under_way else 0.0
-        self._settled.set()
+        if self._settled is not None:
+            self._settled.set()
+            self._settled = None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from judges.answers import Answer
+from judges.backends.keys import key_variable
 from judges.backends.retries import seconds_of
 from lm_factuality.errors import BackendDown
 
@@ -57,7 +56,8 @@ class Faults:
         said = error.body.get("message") if isinstance(error.body, dict) else None
         why = f"HTTP {status}: {self.quoted(str(said or error.message))}"
         if status in _DOWN or status < 400 or code == "insufficient_quota":
-            advice = await self._advice(status, client)
+            target = error.response.headers.get("location") if 300 <= status < 400 else None
+            advice = self._elsewhere(target) if target else await self._advice(status, client)
             raise BackendDown(f"judge {self._config.name}: {self._config.base_url}: {why}; {advice}") from None
         if status in _RETRIED or status >= 500:
             raise TryAgain(why, seconds_of(error.response.headers.get("retry-after"))) from None
@@ -66,13 +66,19 @@ class Faults:
     async def _advice(self, status: int, client: AsyncOpenAI) -> str:
         """What the user can do about ``status``."""
         if status in (401, 403):
+            if (variable := key_variable(self._config)) is None:
+                return "no key was sent; name the environment variable that holds one by api_key_env"
             state = "set" if self._key else "not set"
-            return f"the key is read from the environment variable {self._config.api_key_env}, which is {state}"
+            return f"the key is read from the environment variable {variable}, which is {state}"
         if status != 404:
             return f"no request of this judge can succeed; {AGAIN}"
         known = await _known_models(client)
         models = f"the server knows: {', '.join(known)}" if known else "check base_url (it mostly ends in /v1)"
         return f"the model asked for is {self._config.model!r}; {models}"
+
+    def _elsewhere(self, target: str) -> str:
+        """What to do about a redirect: following it would take prompts, and the key, to a server that nobody has named."""
+        return f"it redirects to {self.quoted(target)}, which is not followed; if the server is there, change base_url"
 
     def hidden(self, text: str) -> str:
         """``text`` without the key, if a server should have repeated it."""
@@ -93,15 +99,6 @@ async def _known_models(client: AsyncOpenAI) -> list[str]:
         return sorted(str(model["id"]) for model in reply["data"])[:20]
     except (OpenAIError, ClientError, OSError, asyncio.TimeoutError, ValueError, KeyError, TypeError):
         return []
-
-
-def is_local(base_url: str) -> bool:
-    """Whether a server is on this machine or in a private network, where one mostly asks for no key."""
-    host = urlsplit(base_url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_private
-    except ValueError:
-        return host == "localhost" or "." not in host or host.endswith((".local", ".localhost", ".internal"))
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

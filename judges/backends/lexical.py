@@ -31,6 +31,8 @@ class LexicalBackend:
     facts again, ``====`` between individuals. Any other kind, and a claim or unit without passages, gets an error.
     """
 
+    reads_subject = True
+
     def __init__(self, options: Mapping[str, Any]) -> None:
         """``options``: ``coefficients``, a file of ``python -m judges.lexical.fit``, and ``threshold``, instead of its own; for
         facts too.
@@ -66,7 +68,7 @@ class LexicalBackend:
 
     def estimate(self, requests: Sequence[Request]) -> Estimate:
         """For a plan: nothing is sent anywhere, and it costs nothing."""
-        return Estimate(len(requests), 0, 0, max_cost=0.0, counted_by="no model, so no tokens")
+        return Estimate(len(requests), 0, 0, estimated_cost=0.0, max_cost=0.0, counted_by="no model, so no tokens")
 
     def _answer(self, subject: Mapping[str, Any]) -> Answer:
         kind = subject.get("kind")

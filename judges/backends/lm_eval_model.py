@@ -8,6 +8,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 _BATCHES = 4  # of the model, after which answers are given out; lm_eval itself gives them out at the end
 _FEWEST = 64  # requests at once, for models whose batch size is no number (vllm) or small
-_WHOLE = 1 << 20  # bytes; of larger files of a checkpoint only the ends are read for the identity
+_PIECE = 1 << 20  # bytes of a file read at once
 
 
 class LmEvalBackend:
@@ -218,20 +219,28 @@ def _too_long(model: LM, prompt: str, decoding: Decoding) -> str | None:
 
 
 def _fingerprint(value: Any) -> Any:
-    """Of the folder of a checkpoint its name and a hash of its files (the ends of large ones), so that the same checkpoint is
-    the same judge wherever it lies, and another one at the same place is not."""
+    """Of the folder of a checkpoint its name and a hash of all that its files hold, so that the same checkpoint is the same
+    judge wherever it lies, and another one at the same place is not."""
     if not isinstance(value, str) or not (folder := Path(value).expanduser()).is_dir():
         return value
     digest = hashlib.sha256()
     for file in sorted(folder.iterdir()):
         if file.is_file():
-            size = file.stat().st_size
-            digest.update(f"{file.name}\0{size}\0".encode())
-            with file.open("rb") as content:
-                digest.update(content.read(_WHOLE))
-                content.seek(max(_WHOLE, size - _WHOLE))
-                digest.update(content.read())
+            state = file.stat()
+            digest.update(f"{file.name}\0{state.st_size}\0".encode())
+            digest.update(_digest(file.resolve(), state.st_size, state.st_mtime_ns))
     return f"{folder.resolve().name}@{digest.hexdigest()[:16]}"
+
+
+@lru_cache(maxsize=4096)
+def _digest(file: Path, size: int, mtime_ns: int) -> bytes:
+    """The hash of a whole file, read again only if its size or its time of change is another one: a checkpoint of 15 GB takes
+    tens of seconds."""
+    digest = hashlib.blake2b()
+    with file.open("rb") as content:
+        while piece := content.read(_PIECE):
+            digest.update(piece)
+    return digest.digest()
 
 
 def _plain(arguments: Mapping[str, Any]) -> str:

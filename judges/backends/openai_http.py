@@ -7,7 +7,6 @@ import dataclasses
 import hashlib
 import json
 import logging
-import os
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -15,14 +14,15 @@ from urllib.parse import urlsplit
 
 from judges.answers import Answer, Request
 from judges.backends import chat
-from judges.backends.budget import Budget, BudgetSpent
+from judges.backends.budget import Budget, BudgetSpent, Purse
 from judges.backends.counting import TokenCounter
-from judges.backends.faults import AGAIN, Faults, TryAgain, is_local
+from judges.backends.faults import AGAIN, Faults, TryAgain
+from judges.backends.keys import find_key, hooks, is_local, require_key
 from judges.backends.limits import Pace
 from judges.backends.loop import LoopThread
 from judges.backends.retries import delay
 from judges.usage import Estimate, Usage
-from lm_factuality.errors import BackendDown, ConfigError
+from lm_factuality.errors import BackendDown
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -42,18 +42,19 @@ class OpenAIBackend:
     is unknown (timed out, cut off, or without a count of its tokens) counts at its worst case towards ``max_cost``.
     """
 
-    def __init__(self, config: JudgeConfig) -> None:
-        """
+    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
+        """``purse`` is the money that it may spend, where it shares it with other backends (default: ``max_cost`` alone).
+
         Raises:
             ConfigError: the tokenizer cannot be loaded.
         """
         self._config = config
-        self._key = os.environ.get(config.api_key_env, "").strip()
+        self._key = find_key(config)
         self._faults = Faults(config, self._key)
         self._count = TokenCounter(config.tokenizer)
         self._requests = Pace(config.requests_per_minute)
         self._tokens = Pace(config.tokens_per_minute)
-        self._budget = Budget(config.max_cost)
+        self._budget = Budget(purse or Purse(config.max_cost))
         self._client: AsyncOpenAI | None = None
         self._loop = LoopThread("openai-backend")
         self._calls = self._errors = self._prompt_tokens = self._completion_tokens = 0
@@ -82,11 +83,12 @@ class OpenAIBackend:
 
     def estimate(self, requests: Sequence[Request]) -> Estimate:
         """Tokens and cost of asking each of ``requests`` once, every answer being as long as it may be."""
-        prompt_tokens = sum(map(self._count.expected, requests))
+        expected = sum(map(self._count.expected, requests))
         completion_tokens = sum(request.decoding.max_tokens for request in requests)
         prices = self._config.prices
-        cost = prices.cost(prompt_tokens, completion_tokens) if prices else None
-        return Estimate(len(requests), prompt_tokens, completion_tokens, cost, self._count.method)
+        cost = prices.cost(expected, completion_tokens) if prices else None
+        most = prices.cost(sum(map(self._count.at_most, requests)), completion_tokens) if prices else None
+        return Estimate(len(requests), expected, completion_tokens, cost, most, self._count.method)
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """See :class:`judges.answers.Backend`. An interrupt is raised after what had arrived has been given out.
@@ -96,11 +98,7 @@ class OpenAIBackend:
                 or eight requests in a row were given up.
             ConfigError: there is no key for a server that is not a local one.
         """
-        if not self._key and not is_local(self._config.base_url):
-            raise ConfigError(
-                f"judge {self._config.name}: {self._config.base_url} wants a key, and the environment variable "
-                f"{self._config.api_key_env} is not set; set it, or name another one by api_key_env"
-            )
+        require_key(self._config)
         return self._loop.stream(lambda put: self._answer_all(requests, put))
 
     def close(self) -> None:
@@ -146,11 +144,17 @@ class OpenAIBackend:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
         if spent:
-            raise BackendDown(
-                f"judge {self._config.name}: max_cost of ${self._budget.limit:g} leaves no room for another call: "
-                f"${self._budget.spent:.6f} spent on {self._calls} calls, and the next may cost ${spent[0].needed:.6f}; "
-                "what was answered is kept: run the same command again to go on with a fresh budget"
-            )
+            raise BackendDown(self._no_money(spent[0]))
+
+    def _no_money(self, error: BudgetSpent) -> str:
+        purse, ours = self._budget.purse, self._budget.spent
+        share = f" (of which this process has ${purse.limit:g})" if purse.limit != self._config.max_cost else ""
+        others = f" and ${purse.spent - ours:.6f} by earlier tasks of the run" if purse.spent > ours else ""
+        return (
+            f"judge {self._config.name}: max_cost of ${self._config.max_cost:g}{share} leaves no room for another call: "
+            f"${ours:.6f} spent on {self._calls} calls{others}, and the next may cost ${error.needed:.6f}; "
+            "what was answered is kept: run the same command again to go on with a fresh budget"
+        )
 
     def _connect(self) -> None:
         if self._client is None:
@@ -163,7 +167,11 @@ class OpenAIBackend:
                 api_key=self._key or "none",
                 max_retries=0,
                 timeout=None,  # ours is of the whole try
-                http_client=DefaultAioHttpClient(trust_env=not is_local(self._config.base_url)),
+                http_client=DefaultAioHttpClient(
+                    trust_env=not is_local(self._config.base_url),
+                    follow_redirects=False,
+                    event_hooks=hooks(self._config.base_url, self._key),
+                ),
             )
 
     async def _answer_one(self, request: Request) -> Answer:

@@ -21,13 +21,15 @@ from typing import Any
 
 from lm_eval.api.filter import Filter, FilterEnsemble
 
+from judges.backends.budget import Purse
+from judges.backends.keys import require_key
 from judges.certificates import find_certificate
 from judges.config import JudgeConfig, load_judge_config
 from judges.generation import Generation, Verdict
 from judges.judge import Judge
 from judges.samples import to_line
 from lm_factuality.data.fetch import cache_folder
-from lm_factuality.errors import BackendDown, ConfigError, FactualityError
+from lm_factuality.errors import BackendDown, FactualityError
 from lm_factuality.files import write_lines
 from lm_factuality.harness.suite_task import SuiteTask
 
@@ -43,16 +45,19 @@ class _Run:
 
     folder: Path | None = None
     failures: list[str] = field(default_factory=list)
+    purses: list[tuple[JudgeConfig, Purse]] = field(default_factory=list)
 
 
 _run = _Run()
 
 
 def begin_run(output_path: str | None) -> None:
-    """Generations go under ``output_path`` from now on (default: the user's cache folder); forgets earlier failures."""
+    """Generations go under ``output_path`` from now on (default: the user's cache folder); forgets earlier failures and
+    what earlier judges have spent."""
     folder = Path(output_path) if output_path else None
     _run.folder = folder.parent if folder is not None and folder.suffix == ".json" else folder
     _run.failures.clear()
+    _run.purses.clear()
 
 
 def failures() -> list[str]:
@@ -84,7 +89,7 @@ class Judging:
         saved = _save(self.generation.name, docs, responses)
         failure = None
         try:
-            with Judge.open(self.config, self.store) as judge:
+            with Judge.open(self.config, self.store, _purse(self.config)) as judge:
                 verdicts = self.generation.judge(judge, docs, responses)
                 usage = judge.usage
             self.metadata["judge_usage"] = dataclasses.asdict(usage)
@@ -206,17 +211,23 @@ def check_judge(config: JudgeConfig, generation: Generation, store: Path | None)
     Raises:
         ConfigError, DataError: it cannot be used. Whether its server is up shows only when it is asked.
     """
-    from judges.backends.faults import is_local
-
     about: dict[str, Any] = {"judge_config": config.describe(generation.prompt_names)}
-    if config.backend == "openai" and not os.environ.get(config.api_key_env) and not is_local(config.base_url):
-        raise ConfigError(
-            f"judge {config.name}: the environment variable {config.api_key_env} is not set, and {config.base_url} wants a key"
-        )
+    require_key(config)
     with Judge.open(config, store) as judge:
         if certificate := find_certificate(judge):
             about["judge_certificate"] = certificate
     return about
+
+
+def _purse(config: JudgeConfig) -> Purse:
+    """What all judges of ``config`` may spend in this run, one task after the other: ``max_cost``, of which each of several
+    processes has an equal share."""
+    for known, purse in _run.purses:
+        if known == config:
+            return purse
+    purse = Purse(None if config.max_cost is None else config.max_cost / _world_size())
+    _run.purses.append((config, purse))
+    return purse
 
 
 def _world_size() -> int:

@@ -17,6 +17,7 @@ from lm_factuality.references.connection import Response
 from lm_factuality.references.dead import Dead
 from lm_factuality.references.links import follow
 from lm_factuality.references.retry import REDIRECTS, TRANSIENT, retry_after
+from lm_factuality.references.settings import product_token
 
 if TYPE_CHECKING:
     from protego import Protego
@@ -33,7 +34,7 @@ class Robots:
     def __init__(self, get: Callable[[str, float], Response], user_agent: str, seconds: float) -> None:
         self._get = get
         self._seconds = seconds
-        self._token = user_agent.split("/")[0].split()[0]
+        self._token = product_token(user_agent)
         self._rules: dict[str, Protego | Dead | None] = {}
         self._locks: dict[str, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.Lock()

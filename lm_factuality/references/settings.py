@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 
 from lm_factuality import __version__
 from lm_factuality.errors import ConfigError
 
 USER_AGENT = f"lm-factuality/{__version__} (factuality research; asks once for each page that a data set cites)"
+LONGEST = 86_400.0  # seconds, a day: no limit or pause is longer, nor could every timer wait for more
+_LARGEST = 1 << 40  # bytes
+_PRODUCT = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # the token that begins a User-Agent (RFC 9110, 10.1.5)
 
 
 @dataclass(frozen=True)
@@ -29,9 +34,12 @@ class Limits:
     memory: int = 2 << 30
 
     def __post_init__(self) -> None:
-        for name in ("seconds", "connect", "read", "max_bytes", "max_pages", "reading", "memory"):
-            _at_least(name, getattr(self, name), above=0)
-        _at_least("max_redirects", self.max_redirects, above=-1)
+        for name in ("seconds", "connect", "read", "reading"):
+            _check(name, getattr(self, name), above=0, most=LONGEST)
+        for name in ("max_bytes", "memory"):
+            _check(name, getattr(self, name), above=0, most=_LARGEST)
+        _check("max_pages", self.max_pages, above=0)
+        _check("max_redirects", self.max_redirects, above=-1)
 
 
 @dataclass(frozen=True)
@@ -49,15 +57,31 @@ class Manners:
     longest_wait: float = 60.0
 
     def __post_init__(self) -> None:
-        _at_least("concurrency", self.concurrency, above=0)
-        _at_least("per_host", self.per_host, above=0)
-        for name in ("delay", "retries", "longest_wait"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} is {getattr(self, name)}, expected 0 or more")
-        if not self.user_agent.strip() or not self.user_agent.isascii() or not self.user_agent.isprintable():
+        _check("concurrency", self.concurrency, above=0)
+        _check("per_host", self.per_host, above=0)
+        _check("retries", self.retries, above=-1)
+        for name in ("delay", "longest_wait"):
+            if not 0 <= getattr(self, name) <= LONGEST:
+                raise ConfigError(f"{name} is {getattr(self, name)}, expected seconds from 0 to {LONGEST:,.0f}")
+        if not self.user_agent.isascii() or not self.user_agent.isprintable():
             raise ConfigError(f"user_agent is {self.user_agent!r}, expected one line of ASCII text that names you")
+        product_token(self.user_agent)
 
 
-def _at_least(name: str, value: float, above: int) -> None:
-    if not value > above:
-        raise ConfigError(f"{name} is {value}, expected more than {above}")
+def product_token(user_agent: str) -> str:
+    """The name of the program with which ``user_agent`` begins, by which robots.txt may name it: ``my-lab`` of ``my-lab/1.0``.
+
+    Raises:
+        ConfigError: it does not begin with one.
+    """
+    if (found := _PRODUCT.match(user_agent)) is None:
+        raise ConfigError(
+            f"user_agent is {user_agent!r}, expected the name of a program first, such as my-lab/1.0 (me@example.org)"
+        )
+    return found[0]
+
+
+def _check(name: str, value: float, above: int, most: float = math.inf) -> None:
+    if not above < value <= most:
+        upper = f" and at most {most:,.0f}" if math.isfinite(most) else ""
+        raise ConfigError(f"{name} is {value}, expected more than {above}{upper}")

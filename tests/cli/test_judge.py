@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,13 @@ def test_a_dry_run_sends_nothing(judge, server, tmp_path, capsys):
     assert "cutting" in printed
     assert "marking" in printed
     assert "Nothing was sent" in printed
+    assert "USD estimated" in printed
+    assert "USD at most" in printed
+    estimated, most = (
+        float(found) for found in re.search(r"\$([\d.]+) estimated, at most \$([\d.]+)", printed).groups()
+    )
+    assert 0 < estimated < most
+    assert judge("--max-cost", str(most * 1.001)) == 0  # what it says is enough
 
 
 def test_the_budget_of_the_command_line_holds(judge, server, tmp_path, capsys):

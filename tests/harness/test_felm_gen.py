@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import multiprocessing
 import os
@@ -340,3 +341,39 @@ def _one_of_two(rank: int, folder: Path, found) -> None:
     assert len(verdicts) == len(docs)
     found.put((rank, judging.failures()))
     distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize(
+    ("processes", "max_cost", "said"),
+    [(1, 0.12, "max_cost of $0.12 leaves"), (2, 0.24, "max_cost of $0.24 (of which this process has $0.12) leaves")],
+)
+def test_the_tasks_of_a_run_share_one_budget(server, write_judge, tmp_path, monkeypatch, processes, max_cost, said):
+    """Six calls of 0.02 USD are all that a process may spend, whichever task asks."""
+    from judges.config import load_judge_config
+    from lm_factuality.harness import judging
+
+    def script(prompt: str, attempt: int) -> Act:
+        return dataclasses.replace(mark(prompt, attempt), usage={"prompt_tokens": 20_000, "completion_tokens": 0})
+
+    server.script = script
+    monkeypatch.setenv("WORLD_SIZE", str(processes))
+    prices = {"prompt": 1.0, "completion": 1.0}
+    judge = write_judge(server.base_url, concurrency=1, prices=prices, max_cost=max_cost)
+    docs = [dict(zip(("index", "domain", "prompt"), row[:3], strict=True), reference_texts=[row[3]]) for row in ROWS]
+
+    def task(answer: str) -> list[str]:
+        """Judges what no task before has asked about; a task reads the judge's file for itself."""
+        found = judging.Judging(FELM_GEN, load_judge_config(judge), str(judge), tmp_path / "store.sqlite", {})
+        found.judge(docs, [[f"{answer}\n\nIt is old."]] * len(docs))
+        return judging.failures()
+
+    judging.begin_run(str(tmp_path))
+    assert task("It opened in 1870.") == []
+    assert len(server.bodies) == 6
+    for number, answer in enumerate(("It opened in 1871.", "It opened in 1872."), 1):
+        assert said in task(answer)[-1]
+        assert "$0.000000 spent on 0 calls and $0.120000 by earlier tasks of the run" in judging.failures()[-1]
+        assert (len(judging.failures()), len(server.bodies)) == (number, 6)
+    judging.begin_run(str(tmp_path))
+    assert task("It opened in 1871.") == []
+    assert len(server.bodies) == 12

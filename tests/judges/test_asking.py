@@ -68,6 +68,23 @@ def test_keys_are_what_they_were_before_log_probabilities():
     assert len({*keys, *asking}) == 4
 
 
+def test_a_subject_is_part_of_the_key_where_the_backend_reads_it(store):
+    class Reader(Echo):
+        identity, reads_subject = "reader", True
+
+        def answer(self, requests):
+            for number, request in enumerate(requests):
+                self.sent.append(request.prompt)
+                yield number, Answer(request.subject["claim"], "stop")
+
+    requests = [Request("the same", subject={"claim": claim, "passages": ("p",)}) for claim in ("a", "b", "a")]
+    assert plan(Reader(), store, requests).distinct == 2
+    assert plan(Echo(), store, requests).distinct == 1
+    for backend, sent in ((Reader(), 2), (Reader(), 0)):
+        assert quietly(backend, store, requests) == ["a", "b", "a"]
+        assert len(backend.sent) == sent
+
+
 def test_another_model_is_asked_itself(store):
     backend = Echo()
     quietly(backend, store, prompts(2))
@@ -146,7 +163,9 @@ def test_a_plan_sends_nothing_and_counts_what_is_missing(server, config, store):
         assert (made.total, made.distinct, made.stored, made.to_send) == (5, 4, 0, 4)
         assert made.estimate.prompt_tokens == 2 + 3 * 1  # 7 bytes and 2, 3.5 a token
         assert made.estimate.max_completion_tokens == 100 + 3 * 512
-        assert made.estimate.max_cost == pytest.approx((5 * 2 + 1636 * 8) / 1e6)
+        assert made.estimate.estimated_cost == pytest.approx((5 * 2 + 1636 * 8) / 1e6)
+        most = 13 + 4 * 32  # tokens of the prompts: one a byte, and 32 for each chat template
+        assert made.estimate.max_cost == pytest.approx((most * 2 + 1636 * 8) / 1e6)
         assert not server.attempts
         quietly(backend, store, prompts(2))
         again = plan(backend, store, requests)

@@ -74,6 +74,18 @@ def test_everything_that_can_be_said(tmp_path: Path):
         ({**LM_EVAL, "verdicts": True}, "verdicts is True; expected a text"),
         ({"backend": "lexical", "verdicts": "logprobs"}, "verdicts is for backend openai and lm_eval"),
         ({**OPENAI, "max_cost": 1}, "max_cost needs prices"),
+        *(
+            (
+                {
+                    **OPENAI,
+                    "max_cost": 1,
+                    "prices": {"prompt": 1, "completion": 1},
+                    "extra_body": {"top_k": 4, key: value},
+                },
+                f"extra_body holds {key}; take it out",
+            )
+            for key, value in (("n", 8), ("best_of", 8), ("max_tokens", 9999), ("max_completion_tokens", None))
+        ),
         ({**OPENAI, "prices": {"prompt": 1}}, "both prompt and completion"),
         (
             {**OPENAI, "prices": {"prompt": -1, "completion": 1}},
@@ -135,3 +147,6 @@ def test_a_changed_config_is_checked_again():
     with pytest.raises(ConfigError, match="max_cost needs prices"):
         dataclasses.replace(config, max_cost=1.0)
     assert dataclasses.replace(config, max_cost=1.0, prices=Prices(1, 1)).max_cost == 1.0
+    generous = dataclasses.replace(config, extra_body={"n": 2}, prices=Prices(1, 1))  # without max_cost it may
+    with pytest.raises(ConfigError, match="extra_body holds n"):
+        dataclasses.replace(generous, max_cost=1.0)

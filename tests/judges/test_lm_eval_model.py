@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -141,6 +142,22 @@ def test_the_identity_follows_the_checkpoint_not_its_place(checkpoint, tmp_path:
     weights[-1] ^= 1
     (copy / "model.safetensors").write_bytes(weights)
     assert identity(copy) != identity(checkpoint)
+
+
+@pytest.mark.parametrize("place", [0, 1 << 20, 3 << 20, (6 << 20) - 1])
+def test_the_identity_follows_every_byte_of_a_large_file(tmp_path: Path, place: int):
+    (tmp_path / "model").mkdir()
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.write_bytes(bytes(6 << 20))
+    backend = LmEvalBackend("hf", {"pretrained": str(tmp_path / "model")})
+    before, state = backend.identity, weights.stat()
+    with weights.open("r+b") as file:
+        file.seek(place)
+        file.write(b"\1")
+    os.utime(weights, ns=(state.st_atime_ns, state.st_mtime_ns + 1))  # whatever the clock of the file system
+    assert backend.identity != before
+    weights.write_bytes(bytes(6 << 20))
+    assert backend.identity == before
 
 
 def test_what_cannot_be_loaded(tmp_path: Path):

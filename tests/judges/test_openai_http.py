@@ -6,17 +6,18 @@ import json
 import logging
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from judges.answers import Decoding, Request
-from judges.backends.budget import Prices
-from judges.backends.faults import is_local
+from judges.backends.budget import Prices, Purse
+from judges.backends.keys import hooks, is_local, require_key
 from judges.backends.openai_http import OpenAIBackend
 from judges.store import AnswerStore
 from lm_factuality.errors import BackendDown, ConfigError
-from tests.judges.server import Act
+from tests.judges.server import Act, JudgeServer
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -172,6 +173,29 @@ def test_the_budget_is_never_exceeded(server, ask_server):
     assert max(server.attempts.values()) == 1  # the next run goes on where this one ended
 
 
+def test_backends_with_one_purse_spend_no_more_than_one(server, config, tmp_path: Path):
+    """At once and one after the other; a call costs 15, at worst 34 + 20."""
+    server.script = lambda prompt, attempt: Act(text="fine", delay=0.02)
+    purse = Purse(200)
+    changed = config(prices=Prices(1e6, 1e6), max_cost=200, concurrency=4)
+
+    def spend(letter: str) -> float:
+        requests = [Request(f"{letter}{number % 10}", Decoding(max_tokens=20)) for number in range(30)]
+        with OpenAIBackend(changed, purse) as backend:
+            with pytest.raises(BackendDown, match=r"max_cost of \$200 leaves no"):
+                list(backend.answer(requests))
+            return backend.usage.cost
+
+    with ThreadPoolExecutor(2) as threads:
+        assert sum(threads.map(spend, "ab")) == purse.spent == 150
+    with (
+        OpenAIBackend(changed, purse) as backend,
+        pytest.raises(BackendDown, match=r"on 0 calls and \$150.0+ by earlier"),
+    ):
+        list(backend.answer(prompts(1)))
+    assert len(server.bodies) == 10
+
+
 def test_what_may_have_been_billed_counts_towards_the_budget(server, ask_server):
     server.script = lambda prompt, attempt: Act(kind="hang")
     with pytest.raises(BackendDown, match=r"\$54.0+ spent on 1 calls"):
@@ -290,10 +314,66 @@ def test_the_key_is_sent_and_found_nowhere_else(server, config, tmp_path: Path, 
     assert not [text for text in said if KEY in text]
 
 
-def test_a_hosted_server_needs_its_key_before_anything_is_sent(config):
-    backend = OpenAIBackend(config(base_url="https://api.example.com/v1", api_key_env="NO_SUCH_KEY"))
-    with pytest.raises(ConfigError, match="NO_SUCH_KEY is not set"):
-        list(backend.answer(prompts(1)))
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"api_key_env": "NO_SUCH_KEY"}, "NO_SUCH_KEY is not set"),
+        ({}, "name the environment variable that holds it by api_key_env"),
+        ({"base_url": "http://api.openai.com/v1"}, "name the environment variable"),  # no TLS
+        ({"base_url": "https://api.openai.com.example.com/v1"}, "name the environment variable"),
+        ({"base_url": "https://api.openai.com/v1", "api_key_env": "NO_SUCH_KEY"}, "NO_SUCH_KEY is not set"),
+    ],
+)
+def test_a_hosted_server_needs_its_key_before_anything_is_sent(config, monkeypatch, changes, says):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    hosted = config(**{"base_url": "https://api.example.com/v1", **changes})
+    with pytest.raises(ConfigError, match=says) as caught:
+        list(OpenAIBackend(hosted).answer(prompts(1)))
+    assert KEY not in str(caught.value)
+
+
+def test_openai_s_key_is_for_openai_unless_it_is_named(config, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
+    assert require_key(config(base_url="https://api.openai.com/v1")) == KEY
+    assert require_key(config()) == ""
+    assert require_key(config(api_key_env="OPENAI_API_KEY", base_url="https://api.example.com/v1")) == KEY
+    monkeypatch.setenv("OPENAI_API_KEY", " \n")
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
+        require_key(config(base_url="https://api.openai.com/v1"))
+
+
+@pytest.mark.parametrize("variable", [None, "MY_KEY"])
+def test_what_openai_s_client_takes_from_the_environment_is_sent_to_nobody_else(
+    server, ask_server, monkeypatch, variable
+):
+    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        monkeypatch.setenv(name, f"{name}-secret")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer custom-secret\nX-Mine: custom-secret")
+    monkeypatch.setenv("MY_KEY", KEY)
+    server.script = lambda prompt, attempt: Act(text="fine")
+    assert texts(ask_server(prompts(1), api_key_env=variable)) == ["fine"]
+    (sent,) = server.headers
+    assert sent.get("authorization") == (f"Bearer {KEY}" if variable else None)
+    assert "secret" not in json.dumps(sent)
+
+
+def test_the_headers_of_openai_s_client_are_kept_for_openai(monkeypatch):
+    assert hooks("https://api.openai.com/v1", KEY) == {}
+    assert hooks("https://api.example.com/v1", KEY)["request"]
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_redirects_are_not_followed(server, ask_server, monkeypatch, status):
+    monkeypatch.setenv("MY_KEY", KEY)
+    elsewhere = JudgeServer()
+    target = f"{elsewhere.base_url}/chat/completions"
+    server.script = lambda prompt, attempt: Act(status=status, headers={"Location": target})
+    try:
+        with pytest.raises(BackendDown, match=rf"redirects to {target}, which is not followed.*change base_url"):
+            ask_server(prompts(3), api_key_env="MY_KEY", concurrency=1)
+        assert (len(server.bodies), elsewhere.bodies) == (1, [])
+    finally:
+        elsewhere.close()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from judges.backends.budget import Budget, BudgetSpent
+from judges.backends.budget import Budget, BudgetSpent, Purse
 from judges.backends.limits import Pace
 from judges.backends.retries import FIRST, LONGEST, LONGEST_ASKED, delay, seconds_of
 
@@ -61,7 +61,7 @@ def test_pace_gives_the_time_of_what_was_not_used_back():
 
 def test_a_budget_waits_for_calls_under_way_before_it_gives_up():
     async def run() -> list[str]:
-        budget, log = Budget(10), []
+        budget, log = Budget(Purse(10)), []
 
         async def call(name: str, cost: float) -> None:
             try:

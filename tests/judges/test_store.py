@@ -38,6 +38,24 @@ def test_answers_come_back_as_they_were(tmp_path: Path):
     assert row[1].startswith("20")
 
 
+@pytest.mark.parametrize(
+    "damaged",
+    ["{}", "[]", "null", "{", "4", '"fine"', '{"text": null}', '{"text": 3}', '{"text": "a", "finish_reason": ["stop"]}',
+     '{"text": "a", "new_field": 1}', '{"text": "a", "prompt_tokens": "3"}', '{"text": "a", "first_token_logprobs": [["a"]]}',
+     '{"text": "a", "first_token_logprobs": [["a", {}]]}', '{"text": "a", "first_token_logprobs": 0.5}'],
+)  # fmt: skip
+def test_a_damaged_answer_names_the_file_and_what_to_do(tmp_path: Path, damaged: str):
+    path = tmp_path / "a.sqlite"
+    with AnswerStore(path) as store:
+        store.put("good", FINE)
+    with sqlite3.connect(path) as database:
+        database.execute("INSERT INTO answers VALUES ('bad', ?, '2025-01-01', 'm')", (damaged,))
+    with AnswerStore(path) as store:
+        assert store.get_many(["good"]) == {"good": FINE}
+        with pytest.raises(DataError, match=r"a\.sqlite: the answer bad cannot be read.*delete that row"):
+            store.get_many(["good", "bad"])
+
+
 def test_log_probabilities_come_back_as_they_were_and_old_answers_have_none(tmp_path: Path):
     alternatives = Answer("True", "stop", 3, 1, first_token_logprobs=((" True", -0.25), ("False", -1.6094379124341003)))
     with AnswerStore(tmp_path / "a.sqlite") as store:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from judges.answers import Request
 from judges.backends.lexical import LexicalBackend
+from judges.config import JudgeConfig
 from judges.felm.verdicts import read_verdict
+from judges.judge import Judge
 from judges.verify import parse_verification
 from lm_factuality.errors import ConfigError, DataError
 
@@ -55,6 +59,18 @@ def test_no_passages_is_no_evidence(kind, passages):
 @pytest.mark.parametrize("subject", [{}, {"kind": "extract_claims", "units": []}])
 def test_other_kinds_name_those_it_knows(subject):
     assert "only verify, segments, claims" in ask(subject).error
+
+
+def test_pairs_that_a_prompt_does_not_tell_apart_have_their_own_answers(tmp_path: Path):
+    (tmp_path / "const.jinja").write_text("Is it so?", encoding="utf-8")
+    config = JudgeConfig("mine", "lexical", prompts={"verify": tmp_path / "const.jinja"})
+    claims = ["The Old Bridge opened in 1870.", "The Old Bridge was sold to Otto Berg in 1923."]
+    subjects = [{"kind": "verify", "claim": claim, "passages": PASSAGES} for claim in claims]
+    with Judge.open(config, store=tmp_path / "a.sqlite") as judge:
+        for stored in (0, 2):
+            answers = [answer.text for (answer,) in judge.ask("verify", subjects, "asking", disable_tqdm=True)]
+            assert [text.splitlines()[-1] for text in answers] == ["Answer: SUPPORTED", "Answer: NOT_SUPPORTED"]
+            assert judge.usage.stored == stored
 
 
 def test_options():
