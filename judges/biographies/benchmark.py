@@ -13,13 +13,33 @@ from judges.biographies.metrics import Scores, score
 from judges.biographies.pages import DOCUMENTS
 from judges.biographies.records import to_record
 from judges.biographies.rules import split_facts
-from judges.biographies.summary import BOUNDED, MEANS, NO_VERDICT, Row, summarise
+from judges.biographies.summary import BOUNDED, MEANS, Row, summarise, why_unscored
 from judges.biographies.types import Fact, JudgedBiography
 from judges.generation import Docs, Table, Verdict
 
 if TYPE_CHECKING:
     from judges.asking import Plan
     from judges.judge import Judge
+
+
+CHOICES: Mapping[str, Sequence[str]] = {
+    "paper": (
+        "d_factscore: every fact is in one group, the first one too",
+        "links: of entities that support as many facts, the one retrieved earlier",
+        "difference: over the facts that have a verdict in both scores",
+    ),
+    "code": (
+        "d_factscore: without the first fact of a response, which is in no group",
+        "d_factscore: responses without a fact left in a group are dropped from the mean; they are counted as unscored",
+        "num_biographies: groups, one that the first fact left empty included",
+        "links and num_entities: of entities that support as many facts, or the same one, the first in the alphabet",
+        "difference: of the two scores as they are, each over its own facts",
+        'not reproduced: the parser of verdicts, which takes "False. It is not true that" for support',
+        'not reproduced: facts split at every "- ", which breaks "1990- 1995"',
+        "not reproduced: the length penalty of D-FActScore, which counts groups",
+        "not reproduced: the authors' prompts, and with them what a judge answers",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -75,17 +95,19 @@ class AmbigBio:
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         rows = [row_of(verdict) for verdict in verdicts]
-        about = {"linking": self.settings.linking, "protocol": self.settings.protocol, "knowledge": self.knowledge}
-        return {**summarise(rows), **about}
+        protocol = self.settings.protocol
+        about = {"linking": self.settings.linking, "protocol": protocol, "choices": list(CHOICES[protocol])}
+        return {**summarise(rows), **about, "knowledge": self.knowledge}
 
     def table(self, summary: Mapping[str, Any]) -> Table:
         columns = ("score", "#mean", "#95% interval", "#responses", "#worst / best")
         rows = [_line(name, summary[name]) for name in (*MEANS, "respond_ratio")]
-        unscored, types = summary["unscored"], summary["types"]
+        unscored, types, without = summary["unscored"], summary["types"], summary["without_page"]
         notes = [
             f"{summary['responses']} responses, {summary['abstained']} abstain, {unscored['responses']} without all scores; "
             f"{summary['facts']} facts, {summary['irrelevant_facts']} irrelevant, {unscored['facts']} without a verdict.",
             *([f"Without all scores: {_listed(unscored['reasons'])}."] if unscored["reasons"] else []),
+            *([_no_page(without, summary["candidates"])] if without["candidates"] else []),
             f"Types: {_listed(types) or 'none'}.",
             f"Linking: {summary['linking']}; protocol: {summary['protocol']}; knowledge: {summary['knowledge']}. "
             "Intervals: bootstrap over names.",
@@ -94,14 +116,10 @@ class AmbigBio:
 
     def _record(self, judged: JudgedBiography) -> Verdict:
         scores = score(judged, self.settings.protocol)
-        reason = judged.problem
-        if judged.ungrouped is not None:
-            reason = f"not grouped: {judged.ungrouped}"
-        elif scores is not None and scores.factscore is None:
-            reason = NO_VERDICT
         return {
-            "index": judged.generation.index, "name": judged.generation.name, "unscored": reason,
-            "scores": None if scores is None else asdict(scores), **to_record(judged),
+            "index": judged.generation.index, "name": judged.generation.name, "unscored": why_unscored(judged, scores),
+            "scores": None if scores is None else asdict(scores), "protocol": self.settings.protocol,
+            "linking": self.settings.linking, **to_record(judged),
         }  # fmt: skip
 
 
@@ -124,6 +142,11 @@ def _line(name: str, each: Mapping[str, Any]) -> tuple[str, ...]:
     ends = each["interval"]
     interval = "-" if ends is None else f"{ends[0]:.3f} - {ends[1]:.3f}"
     return name, _number(each["value"]), interval, str(each["responses"]), bounds
+
+
+def _no_page(without: Mapping[str, int], candidates: int) -> str:
+    alone = f" ({without['responses']} responses have no candidate with one)" if without["responses"] else ""
+    return f"No page: {without['candidates']} of {candidates} candidates{alone}; they support nothing."
 
 
 def _number(value: float | None) -> str:

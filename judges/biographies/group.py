@@ -1,15 +1,16 @@
 """Step 2: the facts of a response split into the individuals that a reader without prior knowledge sees (section 4.1).
 
-A judge repeats the facts, with a line of ``====`` between individuals, as in table 8 of the paper. The groups hold exactly the
-facts that were given, each once: what the judge wrote is laid beside them. The published code loses the first fact of every
-response here, because the prompt ends with its hyphen.
+A judge repeats the facts, with a line of ``====`` between individuals, as in table 8 of the paper; other rules (``---``) and
+headers ("Individual 2:") are read as well, and a line between facts that is none of these leaves the grouping unscored. The
+groups hold exactly the facts that were given, each once: what the judge wrote is laid beside them. The published code loses
+the first fact of every response here, because the prompt ends with its hyphen.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +23,15 @@ MAX_TOKENS = 2048  # that a judge may write: all facts again
 CLOSE_ENOUGH = 0.85  # difflib's ratio from which a line is a fact with small edits
 _AHEAD = 0.02  # by which the best match has to be better than the second
 _MISSING = 0.2  # the share of facts that may be restored from their neighbours
-_BULLET = re.compile(r"^\s*(?:[-*\u2022\u2013]+(?:\s+|(?=\w))|\d{1,3}[.)]\s+)")
-_SEPARATOR = re.compile(r"^\W*={3,}\W*$")
+_BULLET = re.compile(r"^\s*(?:[-*+\u2022\u2013]+(?:\s+|(?=\w))|\d{1,3}[.)]\s+)")
+_SEPARATOR = re.compile(r"^\W*?(?:[-*_=\u2013\u2014]{2,}|[-*_](?: [-*_]){2,})[\W_]*$")
+_ORDINAL = "first|second|third|fourth|fifth|sixth|1st|2nd|3rd|[4-9]th"
+_NUMBER = "\\d{1,2}|[a-h]|one|two|three|four|five|six"
+_HEADER = re.compile(
+    rf"^[\W_]*(?P<label>(?:individual|biography|bio|person|group)\s*(?:no\.?|number)?\W{{0,2}}(?:{_NUMBER})(?![^\W_])|"
+    rf"(?:the )?(?:{_ORDINAL}) (?:individual|biography|bio|person|group)\b)[\W_]*(?:$|(?<=[:.()\u2013\u2014-]).*$)",
+    re.IGNORECASE,
+)
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -57,9 +65,10 @@ def group_subject(name: str, paragraph: str, facts: Sequence[Fact], sentences: S
 def parse_groups(answer: Answer, facts: Sequence[str]) -> Grouping:
     """The groups in a judge's answer.
 
-    Order, white space, bullets, letter case, end marks and small edits may differ. A fact that is missing is restored if there is
-    one group only, or if the facts before and after it are in one group, up to a fifth of all. Nothing else is guessed: a fact
-    in two groups, a bulleted line that is no fact, an answer that was cut off are problems.
+    Order, white space, bullets, letter case, end marks and small edits may differ; blank lines, and what is said before the first
+    fact and behind the last, mean nothing. A fact that is missing is restored if there is one group only, or if the facts before
+    and after it are in one group, up to a fifth of all. Nothing else is guessed: a fact in two groups, a line between facts or
+    with a bullet that is neither a fact nor a border, a header that comes twice, an answer that was cut off are problems.
     """
     if answer.text is None or answer.error is not None:
         return Grouping((), f"judge error: {answer.error or 'no text'}")
@@ -70,7 +79,8 @@ def parse_groups(answer: Answer, facts: Sequence[str]) -> Grouping:
         return Grouping((), "cut off")
     if not text.strip():
         return Grouping((), "empty answer")
-    found = _match(_lines(text), facts)
+    lines = _lines(text, {_key(fact) for fact in facts})
+    found = lines if isinstance(lines, str) else _match(lines, facts)
     if isinstance(found, str):
         return Grouping((), found)
     group_of, repaired = found
@@ -87,13 +97,26 @@ def parse_groups(answer: Answer, facts: Sequence[str]) -> Grouping:
     return Grouping(groups, None, repaired + len(missing))
 
 
-def _lines(text: str) -> list[_Line]:
-    lines, group = [], 0
+def _lines(text: str, known: Collection[str]) -> list[_Line] | str:
+    """The lines that hold words, with the group that each is in; or what is wrong. A fact of ``known`` is no border, whatever it
+    looks like."""
+    lines: list[_Line] = []
+    labels: set[str] = set()
+    group = 0
     for line in text.splitlines():
         bare = _BULLET.sub("", line)
-        if _SEPARATOR.match(line) or _SEPARATOR.match(bare):
+        key = _key(bare)
+        if key in known:
+            lines.append(_Line(" ".join(bare.split()), key, group, bare != line))
+        elif _SEPARATOR.match(line) or _SEPARATOR.match(bare):
             group += 1
-        elif key := _key(bare):
+        elif header := _HEADER.match(bare):
+            label = _key(header["label"])
+            if label in labels:
+                return f"a header that comes twice: {_short(label)}"
+            labels.add(label)
+            group += 1
+        elif key:
             lines.append(_Line(" ".join(bare.split()), key, group, bare != line))
     return lines
 
@@ -101,28 +124,32 @@ def _lines(text: str) -> list[_Line]:
 def _match(lines: Sequence[_Line], facts: Sequence[str]) -> tuple[dict[int, int], int] | str:
     """The group of each fact that a line repeats and how many were repeated with edits; or what is wrong."""
     group_of: dict[int, int] = {}
-    left: list[_Line] = []
+    left: list[int] = []
     numbers: dict[str, list[int]] = {}
     for number, fact in enumerate(facts):
         numbers.setdefault(_key(fact), []).append(number)
     waiting = {key: list(same) for key, same in numbers.items()}
-    for line in lines:
+    for place, line in enumerate(lines):
         if waiting.get(line.key):
             group_of[waiting[line.key].pop(0)] = line.group
         elif line.key in numbers:
             if line.group not in {group_of[number] for number in numbers[line.key]}:
                 return f"a fact in two groups: {_short(line.text)}"
         else:
-            left.append(line)
-    repaired = 0
-    for line in left:
+            left.append(place)
+    strange = []
+    for place in left:
+        line = lines[place]
         closest = _closest(line.key, [n for n in range(len(facts)) if n not in group_of], facts)
         if closest is not None:
             group_of[closest] = line.group
-            repaired += 1
-        elif line.has_bullet:
-            return f"a line that is none of the facts: {_short(line.text)}"
-    return group_of, repaired
+        else:
+            strange.append(place)
+    told = [place for place in range(len(lines)) if place not in strange]
+    for place in strange:
+        if lines[place].has_bullet or (told and told[0] < place < told[-1]):
+            return f"a line that is none of the facts: {_short(lines[place].text)}"
+    return group_of, len(left) - len(strange)
 
 
 def _closest(key: str, numbers: Sequence[int], facts: Sequence[str]) -> int | None:

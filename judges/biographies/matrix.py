@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from judges.answers import Answer
 from judges.biographies import true_false
+from judges.biographies.metrics import NO_PAGE
 from judges.biographies.pages import Pages, nearest
 from judges.biographies.types import Fact, Judgement, Outcome
 from judges.plain import without_thinking
@@ -18,26 +19,43 @@ from judges.verify import NOT_SUPPORTED, SUPPORTED, UNSCORED, Verification, pars
 PROMPT = "biographies/verify"
 IRRELEVANT: Literal["irrelevant"] = "irrelevant"
 _OPEN_THOUGHT = re.compile(r"\s*<think", re.IGNORECASE)
-_LEAD = re.compile(
-    r"^[\s>#*_-]*(?:(?:my |the )?(?:final )?(?:answer|verdict|output)(?: is)?\s*:)?[\s*_\"']*", re.IGNORECASE
-)
+_NAMED = r"(?:(?:therefore|thus|hence|so),? )?(?:my |the )?(?:final )?(?:answer|verdict|output)"
+_LEAD = re.compile(rf"^[\s>#*_-]*(?:{_NAMED}(?:(?: is)?[\s*_]*:|\s+is\b))?[\s*_\"']*", re.IGNORECASE)
 _WORD = re.compile(
     r"(?P<true>true|yes|correct)\b|(?P<false>not[ _]true|false|no|incorrect|untrue)\b|(?P<irrelevant>irrelevant|not relevant)\b",
     re.IGNORECASE,
 )
 _CHOICE = re.compile(r"^[\s*_\"']*(?:true|false)\s*(?:or|/|,)\s*(?:false|true|irrelevant)", re.IGNORECASE)
-_ANSWER = re.compile(r"^[\s>#*_-]*(?:my |the )?(?:final )?(?:answer|verdict|output)(?: is)?\s*:\s*\S", re.IGNORECASE)
-_TURN = re.compile(  # an explanation that takes the first word back
-    r"\b(?:false|incorrect|untrue|wrong|not (?:true|supported|stated|mentioned|correct|support\w*)|no mention|"
-    r"contradict\w*|do(?:es)? not|isn't|cannot)\b",
+_ANSWER = re.compile(
+    rf"^[\s>#*_-]*{_NAMED}(?:(?: is)?[\s*_]*:\s*\S|\s+is[\s*_\"']+(?:not[ _]true|true|false|irrelevant)\b)",
     re.IGNORECASE,
 )
+_TURN = re.compile(  # an explanation that takes the first word back: it speaks of the fact or the passages, not of the person
+    r"(?<!\bnot )(?<!\bno )(?<!n't )(?<!\bnothing )(?<!\bnothing to )(?<!\bno passage )"
+    r"\b(?:false|incorrect|untrue|wrong|contradict\w*)\b|\bno mention\b|"
+    r"\b(?:is not|are not|was not|isn't|aren't|wasn't) (?:\w+ )?(?:true|supported|stated|mentioned|correct|in the passages?)\b|"
+    r"\b(?:passages?|page|text|documents?|they|it|none of (?:them|the passages))\b[^.;]{0,30}?\b(?:(?:do|does|did) not|don't|"
+    r"doesn't|cannot)(?! contradict) (?:\w+ )?(?:say|state|mention|support|confirm|indicate|contain|tell|give|provide|show)\w*\b",
+    re.IGNORECASE,
+)
+_QUALIFIED = re.compile(  # what follows the verdict in the same breath and takes it back
+    r"^[\s*_\"',;:(\u2013\u2014-]*(?:but|however|except\w*|although|though|unless|only|or|and (?:false|not)|part(?:ly|ially)|"
+    r"in part|mostly|(?:it|this|that|the (?:fact|statement|claim)) is (?:\w+ )?"
+    r"(?:false|incorrect|untrue|wrong|not (?:true|correct)))\b",
+    re.IGNORECASE,
+)
+_AFFIRMED = re.compile(  # behind a verdict that denies
+    r"^[\s*_\"',.!;:(\u2013\u2014-]*(?:it|this|that|the (?:fact|statement|claim)) is (?:\w+ )?(?<!not )"
+    r"(?:true|correct|supported)\b(?! (?:of|for|about|that)\b)",
+    re.IGNORECASE,
+)
+_TAKEN_BACK: Literal["taken back"] = "taken back"
 
 
 @dataclass(frozen=True)
 class Pair:
     """One fact to hold against the page of one entity; ``evidence`` is empty where there is nothing to show, and ``problem`` says
-    why."""
+    why. A page that is missing supports nothing (``unasked``)."""
 
     fact: str
     entity: str
@@ -86,6 +104,12 @@ def to_matrix(
     return tuple(tuple(judgements[fact.text, entity] for entity in entities) for fact in facts)
 
 
+def unasked(pair: Pair) -> Judgement:
+    """The judgement of a pair that nobody is asked about: not supported, for a fact is supported by what is known of an entity,
+    and nothing is. (Left without a verdict, one such candidate would take every unsupported fact out of the scores.)"""
+    return Judgement(NOT_SUPPORTED, 0.0, pair.problem or NO_PAGE)
+
+
 def judge_pair(pair: Pair, answers: Sequence[Answer], verdicts: str = "text") -> Judgement:
     """What the judge's answers, one a sample, say of a pair: the majority of those that could be read."""
     read_one = read_judgement if verdicts == "text" else read_by_logprobs
@@ -122,8 +146,9 @@ def read_by_logprobs(answer: Answer) -> Judgement:
 
 def read_judgement(answer: Answer) -> Judgement:
     """What one answer says: ``True``, ``False`` or ``Irrelevant`` behind ``Answer:``, or at the beginning of the first line or
-    alone on the last; or the verdicts of ``judges.verify``. "False. It is not true that ..." is false, unlike in the published
-    code, and a text with none of the words is unscored, with the reason."""
+    alone on the last; or the verdicts of ``judges.verify``. The word behind ``Answer:`` counts whatever is explained in the
+    sentences after it; elsewhere an explanation that denies the fact takes back a true verdict. "False. It is not true that ..."
+    is false, unlike in the published code, and a text with none of the words is unscored, with the reason."""
     verification = parse_verification(answer)
     if verification.verdict != UNSCORED or answer.text is None:
         return _judgement(verification)
@@ -132,20 +157,21 @@ def read_judgement(answer: Answer) -> Judgement:
     if not lines:
         return _judgement(verification)
     named = [line for line in lines if _ANSWER.match(line)]
-    found = {_outcome(line, _has_more) for line in named} if named else _at_the_ends(lines)
-    found.discard(None)
+    read = {_outcome(line, _has_more, is_named=True) for line in named} if named else _at_the_ends(lines)
+    found: list[Outcome] = [each for each in read if each is not None and each != _TAKEN_BACK]
     if len(found) != 1:
-        if found:
+        if not found and _TAKEN_BACK in read:
+            reason = "a verdict that the words behind it take back"
+        elif found:
             reason = "two answers that differ"
         else:
             reason = "cut off before the answer" if answer.is_cut_off else "neither true nor false"
         return Judgement(UNSCORED, None, reason)
-    outcome = found.pop()
-    assert outcome is not None
+    (outcome,) = found
     return Judgement(outcome, float(outcome == SUPPORTED), " ".join(" ".join(lines).split())[:400])
 
 
-def _at_the_ends(lines: Sequence[str]) -> set[Outcome | None]:
+def _at_the_ends(lines: Sequence[str]) -> set[Outcome | Literal["taken back"] | None]:
     """The verdict that the first line begins with, and the one that is all of the last line."""
     return {_outcome(lines[0], _has_more), _outcome(lines[-1], _is_alone)}
 
@@ -159,16 +185,21 @@ def _has_more(rest: str) -> bool:
     return _is_alone(rest) or bool(re.match(r"[\s*_\"']*(?:[.,;:(!\u2013\u2014-]|because\b|since\b|as\b)", rest))
 
 
-def _outcome(line: str, is_sound: Callable[[str], bool]) -> Outcome | None:
+def _outcome(
+    line: str, is_sound: Callable[[str], bool], is_named: bool = False
+) -> Outcome | Literal["taken back"] | None:
+    """The verdict that a line begins with. ``is_named``: it stands behind ``Answer:``."""
     rest = _LEAD.sub("", line, count=1)
     match = _WORD.match(rest)
     if match is None or _CHOICE.match(rest) or not is_sound(rest[match.end() :]):
         return None
     if match["irrelevant"]:
         return IRRELEVANT
+    behind = rest[match.end() :]
     if match["false"]:
-        return NOT_SUPPORTED
-    return None if _TURN.search(rest[match.end() :]) else SUPPORTED
+        return _TAKEN_BACK if _AFFIRMED.match(behind) else NOT_SUPPORTED
+    is_denied = _QUALIFIED.match(behind) or (not is_named and _TURN.search(behind))
+    return _TAKEN_BACK if is_denied else SUPPORTED
 
 
 def _judgement(verification: Verification) -> Judgement:
@@ -177,8 +208,8 @@ def _judgement(verification: Verification) -> Judgement:
 
 def _pair(fact: str, entity: str, page: list[str] | None) -> Pair:
     if page is None:
-        return Pair(fact, entity, (), f"no evidence: no page is called {entity!r}")
+        return Pair(fact, entity, (), f"{NO_PAGE}: none is called {entity!r}")
     passages = tuple(passage for passage in page if passage.strip())
     if not passages:
-        return Pair(fact, entity, (), f"no evidence: the page {entity!r} is empty")
+        return Pair(fact, entity, (), f"{NO_PAGE}: that of {entity!r} is empty")
     return Pair(fact, entity, nearest(passages, fact))

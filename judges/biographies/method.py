@@ -16,7 +16,7 @@ from judges.biographies.decompose import Decomposition
 from judges.biographies.group import Groups
 from judges.biographies.link import check, link
 from judges.biographies.pages import DocumentPages, Pages
-from judges.biographies.types import Fact, Generation, JudgedBiography, Judgement
+from judges.biographies.types import Fact, Generation, JudgedBiography
 from judges.config import VERDICTS
 from lm_factuality.errors import ConfigError
 
@@ -35,8 +35,8 @@ class Asks(Protocol):
 class Settings:
     """``pages`` is where facts are verified, None for the passages that each response was given; ``linking`` is ``greedy`` or
     ``hungarian``, ``protocol`` ``paper`` or ``code`` (the authors' choices: ties of entities go to the alphabetically first
-    title, and the first fact of a response is in no group). ``verdicts`` is that of the judge's config: whether a fact is true by
-    the judge's ``text`` or by its ``logprobs``.
+    title, and the first fact of a response is in no group, which may leave one empty). ``verdicts`` is that of the judge's
+    config: whether a fact is true by the judge's ``text`` or by its ``logprobs``.
 
     Raises:
         ConfigError: no such linking, protocol or verdicts.
@@ -122,7 +122,7 @@ def group_all(judge: Asks, judged: Sequence[JudgedBiography], protocol: str = "p
 
 
 def verify_all(judge: Asks, judged: Sequence[JudgedBiography], settings: Settings) -> list[JudgedBiography]:
-    """With the judgement of each fact by each entity."""
+    """With the judgement of each fact by each entity; by one without a page it is not supported, unasked."""
     pairs = [
         matrix.pairs_of(each.facts, each.entities, settings.pages_for(each.generation)) if each.facts else {}
         for each in judged
@@ -137,9 +137,7 @@ def verify_all(judge: Asks, judged: Sequence[JudgedBiography], settings: Setting
     done = []
     for each, of_one in zip(judged, pairs, strict=True):
         judgements = {
-            key: Judgement("unscored", None, pair.problem)
-            if pair.problem
-            else matrix.judge_pair(pair, next(answers), settings.verdicts)
+            key: matrix.unasked(pair) if pair.problem else matrix.judge_pair(pair, next(answers), settings.verdicts)
             for key, pair in of_one.items()
         }
         done.append(replace(each, matrix=matrix.to_matrix(each.facts, each.entities, judgements)))
@@ -171,5 +169,5 @@ def _with_facts(judged: JudgedBiography, found: Sequence[Decomposition]) -> Judg
 
 
 def _without_first(groups: Groups) -> Groups:
-    left = (tuple(fact for fact in each if fact != 0) for each in groups)
-    return tuple(each for each in left if each)
+    """A group that had no other fact stays, empty: the authors count it among the biographies."""
+    return tuple(tuple(fact for fact in each if fact != 0) for each in groups)

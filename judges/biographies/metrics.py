@@ -15,6 +15,7 @@ from typing import Literal
 
 from judges.biographies.types import JudgedBiography, Judgement, Outcome
 
+NO_PAGE = "no page"  # begins the reason of a judgement by an entity of which nothing is known
 GAMMA = 10  # facts from which a response is not too short (Min et al., 2023)
 BiographyKind = Literal["one_bio_one_entity", "one_bio_many_entities", "many_bios_many_entities", "other"]
 
@@ -35,7 +36,10 @@ class Scores:
     Those read from groups are None if the facts could not be grouped; then ``d_factscore_worst`` is 0 and ``d_factscore_best``
     that of FActScore. ``num_entities`` counts the entities that facts are attributed to (see ``attributed``). ``unscored``
     counts the facts without a verdict in FActScore, ``unscored_grouped`` in D-FActScore. ``kind`` is the type of section 2.4;
-    ``other`` is what the section does not name: no entity at all, or several biographies of one entity.
+    ``other`` is what the section does not name: no entity at all, or several biographies of one entity. ``difference`` is
+    FActScore less D-FActScore, both over the facts that have a verdict in both, so that it is never below 0 and is not moved by
+    facts that only one of them counts; under ``protocol: code`` of the two scores as they are. Of ``candidates`` to link
+    with, ``without_page`` have no page.
     """
 
     facts: int
@@ -53,6 +57,8 @@ class Scores:
     irrelevant: int
     unscored: int
     unscored_grouped: int
+    candidates: int
+    without_page: int
 
 
 NAMES = tuple(field.name for field in fields(Scores))
@@ -62,26 +68,27 @@ def score(judged: JudgedBiography, protocol: str = "paper") -> Scores | None:
     """The scores of a response; None if it has no facts (the model abstained, or it could not be taken apart).
 
     Under ``protocol: code`` the groups lack the first fact, as ``judges.biographies.method`` leaves it out there, so D-FActScore
-    is over the facts in groups; entities are attributed in the order of the alphabet.
+    is over the facts in groups, a group without any counts among the biographies, and a response without a fact in a group has
+    no D-FActScore; entities are attributed in the order of the alphabet.
     """
     if not judged.facts:
         return None
     whole = [of_any(row) for row in judged.matrix]
-    grouped = of_groups(judged) if judged.groups else None
+    grouped = of_groups(judged)
     plain = share(whole)
     linked = share(grouped) if grouped else Share(None, 0.0, plain.best)
     entities = len({entity for entity in attributed(judged, protocol) if entity is not None})
     bios = len(judged.groups) or None
-    both = plain.value is not None and linked.value is not None
     return Scores(
         facts=len(judged.facts),
         factscore=plain.value, factscore_worst=plain.worst, factscore_best=plain.best,
         factscore_penalised=None if plain.value is None else plain.value * length_penalty(len(judged.facts)),
         d_factscore=linked.value, d_factscore_worst=linked.worst, d_factscore_best=linked.best,
-        difference=(plain.value or 0.0) - (linked.value or 0.0) if both else None,
+        difference=_less(plain.value, linked.value) if protocol == "code" else difference(judged),
         num_biographies=bios, num_entities=entities, kind=None if bios is None else kind_of(bios, entities),
         irrelevant=whole.count("irrelevant"), unscored=whole.count("unscored"),
-        unscored_grouped=len(whole) if grouped is None else grouped.count("unscored"),
+        unscored_grouped=grouped.count("unscored") if grouped else len(whole),
+        candidates=len(judged.entities), without_page=sum(map(_has_no_page, zip(*judged.matrix, strict=True))),
     )  # fmt: skip
 
 
@@ -92,11 +99,11 @@ def length_penalty(facts: int, gamma: int = GAMMA) -> float:
 
 def of_any(row: Sequence[Judgement]) -> Outcome:
     """What all pages together say of a fact: supported if any supports it; unscored if one has no verdict, for it might have;
-    irrelevant if most of the others say so; with no page at all unscored."""
-    outcomes = Counter(judgement.outcome for judgement in row)
+    irrelevant if most of the others say so; not supported if no candidate has a page; unscored without any candidate."""
+    outcomes = Counter(judgement.outcome for judgement in row if not is_without_page(judgement))
     if outcomes["supported"]:
         return "supported"
-    if outcomes["unscored"] or not outcomes:
+    if outcomes["unscored"] or not row:
         return "unscored"
     return "irrelevant" if outcomes["irrelevant"] > outcomes["not_supported"] else "not_supported"
 
@@ -109,6 +116,15 @@ def of_groups(judged: JudgedBiography) -> list[Outcome]:
         for group, entity in zip(judged.groups, judged.links, strict=True)
         for fact in group
     ]
+
+
+def difference(judged: JudgedBiography) -> float | None:
+    """FActScore less D-FActScore over the facts that have a verdict in both; None if there are none."""
+    numbers = [fact for group in judged.groups for fact in group]
+    pairs = [(of_any(judged.matrix[fact]), own) for fact, own in zip(numbers, of_groups(judged), strict=True)]
+    both = [pair for pair in pairs if "unscored" not in pair]
+    lost = sum(anywhere == "supported" != own for anywhere, own in both)
+    return lost / len(both) if both else None
 
 
 def share(outcomes: Sequence[Outcome]) -> Share:
@@ -140,6 +156,19 @@ def kind_of(biographies: int, entities: int) -> BiographyKind:
     if biographies == 1:
         return "one_bio_many_entities" if entities > 1 else "one_bio_one_entity" if entities == 1 else "other"
     return "many_bios_many_entities" if entities > 1 else "other"
+
+
+def is_without_page(judgement: Judgement) -> bool:
+    """Whether the entity has no page, so that nobody was asked."""
+    return judgement.reason.startswith(NO_PAGE) and not judgement.evidence
+
+
+def _has_no_page(column: Sequence[Judgement]) -> bool:
+    return all(map(is_without_page, column))
+
+
+def _less(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one - other
 
 
 def _without_entity(row: Sequence[Judgement]) -> Outcome:

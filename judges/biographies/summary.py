@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from judges.biographies.metrics import Scores
+from judges.biographies.types import JudgedBiography
 from lm_factuality.statistics import Outcome, bootstrap_interval, clustered_stderr, mean
 
 NO_VERDICT = "no fact has a verdict"
+NO_GROUPED_FACT = "no fact left in a group"
+NO_GROUPED_VERDICT = "no fact in a group has a verdict"
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,19 @@ MEANS = tuple(_MEANS)
 BOUNDED = ("factscore", "d_factscore")  # those with a worst and a best case
 
 
+def why_unscored(judged: JudgedBiography, scores: Scores | None) -> str | None:
+    """Why a response that is no abstention has not all scores; None if it has."""
+    if judged.ungrouped is not None:
+        return f"not grouped: {judged.ungrouped}"
+    if scores is None:
+        return judged.problem
+    if scores.factscore is None:
+        return NO_VERDICT
+    if scores.d_factscore is None:
+        return NO_GROUPED_VERDICT if any(judged.groups) else NO_GROUPED_FACT
+    return judged.problem
+
+
 def value(row: Row, name: str) -> Outcome | None:
     """A response's part in the mean called ``name``, or nothing if it has none."""
     found = _MEANS[name](row.scores) if row.scores is not None else None
@@ -56,7 +72,9 @@ def bound(row: Row, name: str, which: str) -> Outcome | None:
 def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     """Each of ``MEANS`` as ``{value, stderr, interval, responses}`` with the 95% percentile bootstrap interval and the standard
     error, both clustered by name, ``factscore`` and ``d_factscore`` with ``worst`` and ``best``; ``respond_ratio``; how many
-    responses, abstentions, unscored ones and their reasons; facts by outcome; responses by type. What is not defined is null."""
+    responses, abstentions, unscored ones and their reasons; facts by outcome; responses by type; ``without_page``: of how many
+    ``candidates`` (entities to link with, counted once a response with facts) there is no page, and in how many ``responses``
+    of none. What is not defined is null."""
     scored = [row.scores for row in rows if row.scores is not None]
     responded = [Outcome(float(not row.abstained), row.name) for row in rows]
     kinds = Counter(scores.kind for scores in scored if scores.kind is not None)
@@ -74,6 +92,11 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
         "facts": sum(scores.facts for scores in scored),
         "irrelevant_facts": sum(scores.irrelevant for scores in scored),
         "types": dict(kinds.most_common()),
+        "candidates": sum(scores.candidates for scores in scored),
+        "without_page": {
+            "candidates": sum(scores.without_page for scores in scored),
+            "responses": sum(0 < scores.candidates == scores.without_page for scores in scored),
+        },
     }
 
 

@@ -116,6 +116,50 @@ def test_settings_reach_the_results(lexical):
     assert records[0]["groups"] == [(1,), (2, 3)] or records[0]["groups"] == ((1,), (2, 3))
     summary = benchmark.summarise(docs, records)
     assert (summary["linking"], summary["protocol"], summary["knowledge"]) == ("hungarian", "code", "wiki.sqlite")
+    assert any("parser of verdicts" in choice and choice.startswith("not reproduced") for choice in summary["choices"])
+    assert any('"- "' in choice for choice in summary["choices"])
+    assert AMBIGBIO.summarise([], [])["choices"] != summary["choices"]
+
+
+def test_a_response_of_one_fact_is_unscored_under_the_code_protocol(lexical):
+    one = "Ada Lind was a painter [1]."
+    docs, (record, other) = run(lexical, [one, MERGED], AmbigBio(Settings(protocol="code")))
+    assert (record["unscored"], other["unscored"]) == ("no fact left in a group", None)
+    summary = AmbigBio(Settings(protocol="code")).summarise(docs, [record, other])
+    assert summary["unscored"]["reasons"] == {"no fact left in a group": 1}
+    assert (summary["d_factscore"]["responses"], summary["num_biographies"]["responses"]) == (1, 2)
+    _, (record,) = run(lexical, [one])
+    assert record["unscored"] is None
+
+
+def test_candidates_without_a_page_are_told(lexical):
+    class Pages:
+        def passages(self, title):
+            return [PAINTER.text] if title == PAINTER.title else None
+
+    benchmark = AmbigBio(Settings(Pages()), "wiki.sqlite")
+    docs, records = run(lexical, [MERGED, "I'm sorry."], benchmark)
+    summary = benchmark.summarise(docs, json.loads(json.dumps(records)))
+    assert (summary["candidates"], summary["without_page"]) == (2, {"candidates": 1, "responses": 0})
+    assert summary["factscore"]["value"] == pytest.approx(2 / 3)  # who flew mail has no page
+    assert summary["factscore"]["worst"] == summary["factscore"]["best"] == summary["factscore"]["value"]
+    _, _, notes = benchmark.table(summary)
+    assert "No page: 1 of 2 candidates; they support nothing." in notes
+    assert not any(note.startswith("No page") for note in AMBIGBIO.table(AMBIGBIO.summarise([], []))[2])
+
+
+@pytest.mark.parametrize(
+    ("rows", "difference"),
+    [
+        (("+-", "+-", "-+", "-?"), 1 / 3),  # the last has a verdict by its own page only
+        (("+-", "+-", "?+", "-+"), 1 / 3),  # and here the third by the other page only
+        (("??", "??"), None),
+        (("+-", "+-", "--"), 0),
+    ],
+)
+def test_the_difference_is_over_facts_with_a_verdict_in_both_scores(rows, difference):
+    found = score(judged((tuple(range(len(rows))),), *rows)).difference
+    assert found == (None if difference is None else pytest.approx(difference))
 
 
 def test_a_judge_that_is_down_leaves_records_with_the_reason():
@@ -196,7 +240,10 @@ def test_all_published_generations_are_accounted_for(lexical, shared):
     summary = summarise([Row(each.generation.name, score(each), each.abstained, each.problem) for each in found])
     assert summary["num_biographies"]["value"] == pytest.approx(2.1, abs=0.3)
     assert summary["num_entities"]["value"] == pytest.approx(2.3, abs=0.4)
-    assert summary["unscored"]["responses"] <= 3
+    # whatever complains of scant information tells something of somebody all the same; rules take "the search results include a
+    # priest and a singer" for a remark on the search
+    assert summary["abstained"] == 0
+    assert summary["unscored"]["reasons"] == {"no facts in any sentence": 5}
     assert 0 < summary["difference"]["value"] < 0.1
 
 

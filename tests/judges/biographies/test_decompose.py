@@ -42,6 +42,15 @@ def test_sentences_hold_words_and_know_initials():
         ("* **A sang.**\n\u2022 A left.\n- A left.", ("A sang.", "A left.")),
         ("<think>- B sang.</think>- A sang.", ("A sang.",)),
         ("- A sang.\nI hope this helps!", ("A sang.",)),
+        ("- A sang.\nA left early.\n- A died.", ("A sang.", "A left early.", "A died.")),
+        ("- A sang.\nA left early.", ("A sang.", "A left early.")),
+        ("- A sang in\n  Tarrow for years.\n- A was born in 1900\nand died young.", ("A sang in Tarrow for years.", "A was born in 1900 and died young.")),
+        ("  - A sang.\n  A left.", ("A sang.", "A left.")),
+        ("+ A sang.\n+ A left.", ("A sang.", "A left.")),
+        ("Facts about A:\n  A sang.\n- A left.", ("A sang.", "A left.")),
+        ("- A sang.\nFacts about her end:\n- A left.\n```", ("A sang.", "A left.")),
+        ("These are the facts.\n- A sang.\n- A left.\nThese facts are all in the sentence.", ("A sang.", "A left.")),
+        ("- none\nThe sentence speaks of the search.", ()),
         ("- none", ()),
         ("No atomic facts.", ()),
     ],
@@ -60,6 +69,12 @@ def test_facts_are_read(text, facts):
         (Answer("<think>what", "length"), "thinking without an end"),
         (Answer("First line\nSecond line", "stop"), "no line '- fact'"),
         (Answer("- -\n- .", "stop"), "no line '- fact'"),
+        (
+            Answer("- A was born in\nTarrow in 1900.\n- A sang.", "stop"),
+            "a line that is not clearly a fact: Tarrow in 1900.",
+        ),
+        (Answer("- A sang.\nHer last years\n- A left.", "stop"), "a line that is not clearly a fact: Her last years"),
+        (Answer("- A was born in\n  Tar", "length"), "cut off before the first fact"),
     ],
 )
 def test_answers_without_facts(answer, problem):
@@ -68,6 +83,7 @@ def test_answers_without_facts(answer, problem):
 
 def test_an_answer_that_was_cut_off_loses_half_a_fact():
     assert parse_facts(Answer("- A sang.\n- A le", "length")).facts == ("A sang.",)
+    assert parse_facts(Answer("- A sang.\n- A left the\n  tow", "length")).facts == ("A sang.",)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +129,16 @@ def test_rules_say_nothing_that_the_sentences_do_not(shared):
 @pytest.mark.parametrize(
     ("output", "expected"),
     [
-        ("I'm sorry, I cannot tell which Ada Lind is meant. One was a painter.", True),
+        ("I'm sorry, I cannot tell which Ada Lind is meant. One was a painter.", False),
+        ("I'm sorry, I cannot tell which Ada Lind is meant. Please specify. There are two people of this name.", True),
+        ("I'm sorry, but there is no sufficient information on Ada Lind.", True),
+        ("I\u2019m sorry.", True),
+        ("Unfortunately, there is no detailed information about her youth. Ada Lind was a painter [1].", False),
+        ("Unfortunately, there is no information about her youth, but Ada Lind was a painter [1].", False),
+        ("I apologize for the confusion earlier. Ada Lind was a painter [1].", False),
+        ("Unfortunately, I have five Ada Linds. One was a painter, one a pilot [2].", False),
+        ("I'm sorry, I cannot give her birthday; she was a painter.", False),
+        ("There are two people named Ada Lind.", False),
         ("I could not find any information on Ada Lind in the documents.", True),
         ("Unfortunately, there is not enough information on Ada Lind.", True),
         ("The documents do not contain information on Ada Lind. No person of this name is mentioned.", True),
@@ -125,3 +150,14 @@ def test_rules_say_nothing_that_the_sentences_do_not(shared):
 )
 def test_abstentions(output, expected):
     assert is_abstention(output) is expected
+
+
+def test_published_responses_that_complain_and_then_tell_are_answers(shared):
+    from judges.biographies.generations import read_generations
+
+    generations = read_generations([shared / "data" / "ambigbio" / "generations_chatgpt-0301.json.gz"])
+    complaining = [
+        each for each in generations if each.name in {"Glyn Parry", "A. E. Kahn", "Anthony Cole", "Mike Landers"}
+    ]
+    assert len(complaining) == 4
+    assert not [each.name for each in complaining if is_abstention(each.output)]

@@ -36,6 +36,32 @@ def lines(*numbers: int, bullet: str = "- ") -> str:
         (f"Here they are:\n{lines(1, 0, bullet='* ')}\n**====**\n{lines(2, 3, 4, bullet='1. ')}", ((0, 1), (2, 3, 4))),
         (lines(0, 1, 2, 3, 4).upper().replace(".", ""), ((0, 1, 2, 3, 4),)),
         (f"{lines(0, 1, 0)}\n====\n{lines(2, 3, 4)}", ((0, 1), (2, 3, 4))),
+        *(
+            (f"{lines(0, 1)}\n{border}\n{lines(2, 3, 4)}", ((0, 1), (2, 3, 4)))
+            for border in (
+                "---",
+                "***",
+                "==",
+                "* * *",
+                "- ---",
+                "___",
+                "=-=-=",
+                "Individual 2:",
+                "Biography 2",
+                "**Individual 2**",
+                "### Person B",
+                "==== Biography 2 ====",
+                "- Individual #2 (the cyclist):",
+                "__Group two__",
+                "The second individual:",
+                "====\n\nIndividual 2: the cyclist",
+                "Second biography - Tomas Reed",
+            )
+        ),
+        (f"Individual 1:\n{lines(0, 1)}\n\nIndividual 2:\n{lines(2, 3, 4)}", ((0, 1), (2, 3, 4))),
+        (f"{lines(0, 1)}\n\n{lines(2, 3, 4)}", ((0, 1, 2, 3, 4),)),  # a blank line is no border
+        (f"They are two.\n{lines(0, 1)}\n---\n{lines(2, 3, 4)}\nI hope this helps!", ((0, 1), (2, 3, 4))),
+        (lines(0, 1, 2, 3, 4, bullet="+ "), ((0, 1, 2, 3, 4),)),
         (f"<think>====</think>{lines(0, 1)}\n====\n{lines(2, 3, 4)}", ((0, 1), (2, 3, 4))),
     ],
 )
@@ -65,6 +91,19 @@ def test_what_is_clear_is_repaired(text, groups):
         (f"{lines(0, 1)}\n====\n{lines(3, 4)}", "fact 3 of 5 is missing, and its group is not clear"),
         (lines(0, 1, 2), "2 of 5 facts are missing"),
         (f"{lines(0, 1, 2, 3, 4)}\n- He lives in Sill.", "a line that is none of the facts: He lives in Sill."),
+        (f"{lines(0, 1)}\nThe cyclist:\n{lines(2, 3, 4)}", "a line that is none of the facts: The cyclist:"),
+        (
+            f"{lines(0, 1)}\nBiography of the other\n{lines(2, 3, 4)}",
+            "a line that is none of the facts: Biography of the other",
+        ),
+        (
+            f"{lines(0)}\n=== Tomas Reed (judge) ===\n{lines(1, 2, 3, 4)}",
+            "a line that is none of the facts: === Tomas Reed (judge) ===",
+        ),
+        (
+            f"Individual 1:\n{lines(0)}\nIndividual 2\n{lines(2, 3, 4)}\nIndividual 1:\n{lines(1)}",
+            "a header that comes twice: individual 1",
+        ),
         ("They are all the same.", "5 of 5 facts are missing"),
         ("", "empty answer"),
         (Answer(lines(0, 1, 2, 3, 4), "length"), "cut off"),
@@ -104,6 +143,12 @@ def test_whatever_comes_back_each_fact_is_in_one_group_or_there_are_none():
         else:
             assert found.groups == ()
     assert grouped > 10
+
+
+def test_a_fact_that_looks_like_a_header_is_a_fact():
+    facts = ["Person B - a film of his.", "He made films.", "He was tall."]
+    text = "\n".join(f"- {fact}" for fact in facts)
+    assert parse_groups(Answer(text, "stop"), facts).groups == ((0, 1, 2),)
 
 
 def groups_by_rules(name: str, text: str) -> list[list[str]]:

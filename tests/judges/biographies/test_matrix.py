@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judges.answers import Answer
-from judges.biographies.matrix import Pair, judge_pair, pairs_of, read_judgement, to_matrix
+from judges.biographies.matrix import Pair, judge_pair, pairs_of, question_about, read_judgement, to_matrix, unasked
 from judges.biographies.pages import DocumentPages, nearest
 from judges.biographies.types import Fact, Judgement
 from tests.judges.biographies.recorded import generation
@@ -35,6 +35,27 @@ from tests.judges.biographies.recorded import generation
         ("True, but the passages do not say so.", "unscored"),
         ("Answer: True\nAnswer: False", "unscored"),
         ("True.\nFalse", "unscored"),
+        (
+            "Answer: True. He did not marry, and the page says so.",
+            "supported",
+        ),  # what is explained says "not" of the person
+        ("Answer: True. The passages do not state it in so many words, but it follows.", "supported"),
+        ("True. The passages do not contradict this and state it.", "supported"),
+        ("True. He did not marry.", "supported"),
+        ("Answer: True (not False)", "supported"),
+        ("The answer is True.", "supported"),
+        ("It is on the second page.\nTherefore, the answer is **True**.", "supported"),
+        ("The answer is in the second passage.\nTrue", "supported"),
+        ("The answer is False.", "not_supported"),
+        ("**Answer**: False", "not_supported"),
+        ("No, it is true of another Reed.", "not_supported"),
+        ("No, it is true.", "unscored"),
+        ("Answer: No, this is correct.", "unscored"),
+        ("Answer: True, but only in part", "unscored"),
+        ("Answer: True, it is false.", "unscored"),
+        ("True. The passages do not mention it.", "unscored"),
+        ("True. It is not stated.", "unscored"),
+        ("The answer is not there.", "unscored"),
         ("No idea.", "unscored"),
         ("True story about a town.", "unscored"),
         ("", "unscored"),
@@ -49,7 +70,13 @@ def test_what_an_answer_says(text, outcome):
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
-    [(Answer(None, error="gone"), "gone"), (Answer("The page", "length"), "cut off before the answer")],
+    [
+        (Answer(None, error="gone"), "gone"),
+        (Answer("The page", "length"), "cut off before the answer"),
+        (Answer("No, it is true.", "stop"), "a verdict that the words behind it take back"),
+        (Answer("True. The passages do not say so.", "stop"), "a verdict that the words behind it take back"),
+        (Answer("True story.", "stop"), "neither true nor false"),
+    ],
 )
 def test_why_there_is_no_verdict(answer, reason):
     assert read_judgement(answer).reason == reason
@@ -100,5 +127,7 @@ def test_no_page_and_an_empty_one():
             return {"Ada": [" "]}.get(title)
 
     empty, missing = pairs_of([Fact("f", 0)], ["Ada", "Bea"], Pages()).values()
-    assert empty.problem == "no evidence: the page 'Ada' is empty"
-    assert missing.problem == "no evidence: no page is called 'Bea'"
+    assert empty.problem == "no page: that of 'Ada' is empty"
+    assert missing.problem == "no page: none is called 'Bea'"
+    assert unasked(missing) == Judgement("not_supported", 0.0, "no page: none is called 'Bea'")
+    assert question_about([empty, missing]).subjects == ()

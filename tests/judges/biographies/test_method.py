@@ -10,7 +10,7 @@ import pytest
 from judges.biographies.method import Settings, judge_biographies
 from judges.biographies.metrics import score
 from judges.biographies.records import from_record, read_records, to_record
-from judges.biographies.types import Generation, Passage
+from judges.biographies.types import Generation, Judgement, Passage
 from lm_factuality.errors import ConfigError, DataError
 from tests.judges.biographies.recorded import RecordedJudge, generation
 
@@ -123,13 +123,24 @@ class NoPage:
         return ["A page."] if title == SWIMMER else [] if title == BISHOP else None
 
 
-def test_a_page_that_is_missing_leaves_facts_without_a_verdict():
-    (judged,) = judge_biographies(hanley(), [HANLEY], Settings(pages=NoPage()))
+def test_a_page_that_is_missing_supports_nothing():
+    judge = hanley()
+    (judged,) = judge_biographies(judge, [HANLEY], Settings(pages=NoPage()))
     scores = score(judged)
-    assert judged.matrix[0][1].reason == f"no evidence: no page is called {COACH!r}"
-    assert (scores.unscored, scores.factscore) == (2, 1)  # of the swimmer's facts the swimmer's page decides
-    assert (scores.factscore_worst, scores.factscore_best) == (pytest.approx(4 / 6), 1)
-    assert (scores.d_factscore, scores.unscored_grouped) == (pytest.approx(4 / 6), 0)
+    assert judged.matrix[0][1] == Judgement("not_supported", 0.0, f"no page: none is called {COACH!r}")
+    assert (scores.unscored, scores.factscore) == (0, pytest.approx(4 / 6))  # the coach's two facts are nobody's
+    assert (scores.factscore_worst, scores.factscore_best) == (scores.factscore, scores.factscore)
+    assert (scores.d_factscore, scores.unscored_grouped, scores.difference) == (pytest.approx(4 / 6), 0, 0)
+    assert (scores.candidates, scores.without_page) == (2, 1)
+    assert sum(name == "biographies/verify" for name, _ in judge.calls) == 6
+
+
+def test_without_any_page_nothing_is_supported():
+    nobody = replace(HANLEY, passages=(Passage(BISHOP, "a"), Passage(COACH, "b")))
+    (judged,) = judge_biographies(hanley(), [nobody], Settings(pages=NoPage()))
+    scores = score(judged)
+    assert (scores.factscore, scores.d_factscore, judged.links) == (0, 0, (None,))
+    assert (scores.candidates, scores.without_page) == (2, 2)
 
 
 def test_a_sentence_that_cannot_be_taken_apart_leaves_the_response_without_facts():
@@ -150,7 +161,23 @@ def test_facts_that_cannot_be_grouped_keep_their_factscore():
 def test_the_code_protocol_loses_the_first_fact_and_prefers_the_alphabet():
     (judged,) = judge_biographies(hanley(), [HANLEY], Settings(protocol="code"))
     assert judged.groups == ((1, 2, 3, 4, 5),)
-    assert score(judged, "code").d_factscore == pytest.approx(3 / 5)
+    scores = score(judged, "code")
+    assert scores.d_factscore == pytest.approx(3 / 5)
+    assert scores.difference == pytest.approx(1 - 3 / 5)
+
+
+def test_the_code_protocol_counts_a_group_that_the_first_fact_left_empty():
+    settings = Settings(protocol="code")
+    (judged,) = judge_biographies(hanley(breaks=["Dick Hanley was born in 1936."]), [HANLEY], settings)
+    assert (judged.groups, judged.links[0]) == (((), (1, 2, 3, 4, 5)), None)
+    scores = score(judged, "code")
+    assert (scores.num_biographies, scores.d_factscore) == (2, pytest.approx(3 / 5))
+    judge = RecordedJudge({"Ada Lind was a painter.": ["Ada Lind was a painter."]}, set())
+    (alone,) = judge_biographies(judge, [generation("Ada Lind", "Ada Lind was a painter [1].", ["Ada Lind"])], settings)
+    scores = score(alone, "code")
+    assert (alone.groups, scores.num_biographies) == (((),), 1)
+    assert (scores.factscore, scores.d_factscore, scores.difference, scores.unscored_grouped) == (0, None, None, 1)
+    assert (scores.d_factscore_worst, scores.d_factscore_best) == (0, 0)
 
 
 @pytest.mark.parametrize(("linking", "protocol"), [("best", "paper"), ("greedy", "papers")])
