@@ -60,7 +60,7 @@ def _score(checkpoint: str, folder: Path, target: Path) -> Score:
         target.glob(f"*/samples_{TASK}_*.jsonl"), key=lambda path: path.name
     )  # names end in the time of the run
     outcomes: list[Outcome | None] = []
-    for line in samples.read_text(encoding="utf-8").splitlines():
+    for line in filter(None, samples.read_text(encoding="utf-8").split("\n")):
         sample = json.loads(line)
         right = sample["factor_acc"]
         outcomes.append(None if right is None else Outcome(right, sample["doc"]["doc_id"]))

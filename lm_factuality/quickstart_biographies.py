@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lm_factuality.files import write_lines
 from lm_factuality.suite import tasks_folder
 
 if TYPE_CHECKING:
     from lm_factuality.encyclopedia.biography_truth import Comparison
 
-PAGE = "biographies.html"
+PAGE, VERDICTS = "biographies.html", "verdicts.jsonl"
 
 
 @dataclass(frozen=True)
 class JudgedSample:
-    """How near the offline judge comes to the truth of ``responses`` biographies; ``page`` shows them."""
+    """How near the offline judge comes to the truth of ``responses`` biographies; ``page`` shows them, ``verdicts`` has
+    them as records."""
 
     responses: int
     comparison: Comparison
     page: Path
+    verdicts: Path
 
 
 def judge_sample(output: Path) -> JudgedSample:
-    """Judges ``sample_ambigbio``'s answers with the lexical judge; leaves verdicts and the page under ``output``.
+    """Judges ``sample_ambigbio``'s answers with the lexical judge; leaves ``verdicts.jsonl`` (as ``lm-factuality judge ambigbio``
+    writes it), the page and the judge's answers (``answers.sqlite``) in ``output``.
 
     Raises:
         DataError: the sample is missing from this installation, or ``output`` cannot be written.
     """
-    from judges.biographies.generations import read_generations
-    from judges.biographies.method import judge_biographies
+    from judges.biographies.benchmark import AMBIGBIO
+    from judges.biographies.generations import read_generations, to_doc
+    from judges.biographies.records import read_records
     from judges.config import load_judge_config
     from judges.judge import Judge
     from lm_factuality.encyclopedia.biography_truth import compare_with_truth, read_truth
@@ -40,7 +46,10 @@ def judge_sample(output: Path) -> JudgedSample:
     generations = read_generations([sample / "sample_ambigbio_generations.json"])
     output.mkdir(parents=True, exist_ok=True)
     with Judge.open(load_judge_config("lexical"), store=output / "answers.sqlite") as judge:
-        judged = judge_biographies(judge, generations)
-    write_page(output / PAGE, judged, "Biographies of the sample, judged offline")
+        records = AMBIGBIO.judge(judge, [to_doc(each) for each in generations], [[each.output] for each in generations])
+    write_lines(output / VERDICTS, (json.dumps(record, ensure_ascii=False) for record in records))
+    judged = read_records(output / VERDICTS)
+    settings = AMBIGBIO.settings
+    write_page(output / PAGE, judged, "Biographies of the sample, judged offline", settings.protocol, settings.linking)
     comparison = compare_with_truth(judged, read_truth(sample / "sample_ambigbio_truth.jsonl"))
-    return JudgedSample(len(judged), comparison, output / PAGE)
+    return JudgedSample(len(judged), comparison, output / PAGE, output / VERDICTS)

@@ -6,12 +6,14 @@ Both sides have the same four measurements of a response; they are compared on t
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scipy.stats import kendalltau, pearsonr
 
+from judges.biographies.generations import name_in
 from lm_factuality.errors import DataError
 
 METRICS = ("factscore", "d_factscore", "num_biographies", "num_entities")
@@ -71,7 +73,8 @@ def agree(people: Sequence[Measured], pipeline: Sequence[Measured]) -> Agreement
     one response are averaged.
 
     Raises:
-        DataError: a model that only people have measured, two results of one response, or nothing in common.
+        DataError: a model that only people have measured, two results of one response, nothing in common, or an index that is
+            one name's for people and another's in the results.
     """
     by_index = all(each.index for each in (*people, *pipeline))
     theirs = {key: _mean_values(each) for key, each in _keyed(people, by_index).items()}
@@ -95,6 +98,8 @@ def agree(people: Sequence[Measured], pipeline: Sequence[Measured]) -> Agreement
             f"people and results share no response: people measured for example {example[0]} {example[1]!r}, the results have "
             f"for example {other[0]} {other[1]!r}"
         )
+    if by_index:
+        _check_names(people, {key: ours[key][0] for key in matched})
     pairs: dict[str, list[tuple[str, float, float]]] = {metric: [] for metric in METRICS}
     for key in matched:
         for metric in METRICS:
@@ -119,6 +124,32 @@ def _keyed(measured: Sequence[Measured], by_index: bool) -> dict[tuple[str, str]
             )
         found[each.model, key].append(each)
     return dict(found)
+
+
+def _check_names(people: Sequence[Measured], ours: Mapping[tuple[str, str], Measured]) -> None:
+    """
+    Raises:
+        DataError: people and results give one index to different names; the first of them is shown.
+    """
+    differing = [
+        (each, other)
+        for each in people
+        if (other := ours.get((each.model, each.index)))
+        and each.name
+        and other.name
+        and _bare(each.name) != _bare(other.name)
+    ]
+    if differing:
+        each, other = differing[0]
+        raise DataError(
+            f"{each.model}, index {each.index!r}: {each.name!r} for people, but {other.name!r} in the results ({len(differing)} "
+            "such rows); give the indexes of the generations that were judged, or leave the column index out to match by name"
+        )
+
+
+def _bare(name: str) -> str:
+    """A name as it is compared: other spaces, case, ways to write accents, and "(disambiguation)" do not matter."""
+    return " ".join(unicodedata.normalize("NFC", name_in(name)).casefold().split())
 
 
 def _mean_values(several: Sequence[Measured]) -> dict[str, float | None]:

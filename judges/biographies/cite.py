@@ -1,6 +1,7 @@
 """The sentences of a response and the passages that each cites.
 
-``fixed`` reads every way in which models cite: ``[1][2]``, ``[1, 2]``, ``[1-3]``, also behind the full stop, in all lines.
+``fixed`` reads every way in which models cite: ``[1][2]``, ``[1, 2]``, ``[1-3]``, ``[1],[2]``, ``[1]-[3]``, ``[Document 1]``,
+also behind the full stop and in a line of their own, in all lines.
 ``code`` reads as the authors do with ALCE's scorer: the first line only, of a bracket its first number only, three citations a
 sentence at most, and ``[0]`` as the last passage.
 """
@@ -21,9 +22,12 @@ PROTOCOLS: tuple[Protocol, ...] = ("fixed", "code")
 Splitter = Callable[[str], list[str]]
 MOST_CITATIONS = 3  # of a sentence under ``code``
 
-_NUMBERS = r"\d{1,3}(?:\s*(?:[,;&-]|\u2013|\band\b)\s*\d{1,3})*"
-_BRACKET = re.compile(rf"\s*\[\s*(?P<numbers>{_NUMBERS})\s*\]")
-_LEADING = re.compile(rf"(?:\s*\[\s*{_NUMBERS}\s*\])+[.,;]?")
+_NUMBER = r"(?:(?:documents?|docs?|passages?|sources?)\s*)?\d{1,3}"
+_SIGN = r"(?:[,;&-]|\u2013|\band\b)"  # between numbers, and between brackets
+_BRACKET = rf"\[\s*{_NUMBER}(?:\s*{_SIGN}\s*{_NUMBER})*\s*\]"
+_BRACKETS = re.compile(rf"\s*{_BRACKET}(?:\s*{_SIGN}?\s*{_BRACKET})*", re.IGNORECASE)
+_LEADING = re.compile(rf"(?P<citations>{_BRACKETS.pattern})[.,;]?", re.IGNORECASE)
+_JOINT = re.compile(r"\]\s*([-\u2013])\s*\[")
 _RANGE = re.compile(r"(\d+)\s*(?:-|\u2013)\s*(\d+)")
 _LONGEST_RANGE = 20  # passages; anything longer is no citation but, say, years
 
@@ -53,13 +57,24 @@ def cited_sentences(
         return [_as_alce(sentence, passages) for sentence in split(first_line)]
     found: list[str] = []
     for line in generation.output.splitlines():
+        if not _has_words(line):  # a line of citations belongs to what stands above it
+            if found:
+                found[-1] += _citations(line)
+            continue
+        own: list[str] = []
+        begin = ""  # citations that the line begins with
         for sentence in split(line):
+            if not own and not _has_words(sentence):
+                begin += _citations(sentence)
+                continue
             match = _LEADING.match(sentence)
-            if match and found:  # citations behind the full stop belong to what stands before it
-                found[-1] += match[0]
+            if match and own:  # citations behind the full stop belong to what stands before it
+                own[-1] += match["citations"]
                 sentence = sentence[match.end() :].strip()
-            if re.search(r"\w", _BRACKET.sub("", sentence)):
-                found.append(sentence)
+            if _has_words(sentence):
+                own.append(f"{begin} {sentence}" if begin else sentence)
+                begin = ""
+        found += own
     return [_fixed(sentence, passages) for sentence in found]
 
 
@@ -92,15 +107,25 @@ def find_splitter(name: str) -> Splitter:
 
 def _fixed(sentence: str, passages: int) -> CitedSentence:
     numbers: list[int] = []
-    for match in _BRACKET.finditer(sentence):
-        numbers += _listed(match["numbers"])
+    for match in _BRACKETS.finditer(sentence):
+        numbers += _listed(_JOINT.sub(r"\1", match[0]))
     distinct = list(dict.fromkeys(numbers))
     cited = tuple(number - 1 for number in distinct if 1 <= number <= passages)
-    return CitedSentence(sentence, _BRACKET.sub("", sentence).strip(), cited, len(distinct) - len(cited))
+    return CitedSentence(sentence, _BRACKETS.sub("", sentence).strip(), cited, len(distinct) - len(cited))
+
+
+def _has_words(text: str) -> bool:
+    """Whether there is more than citations."""
+    return re.search(r"\w", _BRACKETS.sub("", text)) is not None
+
+
+def _citations(text: str) -> str:
+    """The citations of a text that has nothing else, without a full stop behind them."""
+    return "".join(_BRACKETS.findall(text))
 
 
 def _listed(numbers: str) -> list[int]:
-    """The numbers in a bracket, ranges in full."""
+    """The numbers in brackets, ranges in full."""
 
     def spell_out(match: re.Match[str]) -> str:
         first, last = int(match[1]), int(match[2])

@@ -130,6 +130,10 @@ def _rows(path: Path) -> list[Any]:
         loaded = json.loads(text)
     except json.JSONDecodeError:
         return _lines(path, text)
+    except RecursionError as error:
+        raise DataError(
+            f"{path}: JSON nested too deeply; expected {{'data': [{{'question', 'docs', 'output'}}, ...]}}"
+        ) from error
     rows = loaded.get("data") if isinstance(loaded, dict) and "question" not in loaded else loaded
     if isinstance(rows, dict):
         return [rows]
@@ -142,11 +146,11 @@ def _rows(path: Path) -> list[Any]:
 
 def _lines(path: Path, text: str) -> list[Any]:
     rows = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
                 rows.append(json.loads(line))
-            except json.JSONDecodeError as error:
+            except (json.JSONDecodeError, RecursionError) as error:
                 raise DataError(
                     f"{path}:{number}: not JSON: {error}; expected ALCE's JSON, or one row a line"
                 ) from error

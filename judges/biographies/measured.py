@@ -46,18 +46,18 @@ def read_people(path: Path) -> list[Measured]:
     return _checked(path, found, problems)
 
 
-def read_results(path: Path, model: str | None = None) -> list[Measured]:
+def read_results(path: Path, model: str | None = None, default: str | None = None) -> list[Measured]:
     """What the pipeline measured: ``verdicts.jsonl`` of ``lm-factuality judge ambigbio``, JSON lines with ``index`` or ``name``
     and the four metrics at the top or under ``scores``, or the authors' decision file (index: the place of the name in it,
     from 0; it has no number of biographies a response).
 
-    ``model`` is whose responses they are; without it a line's own ``model``, or the name of the file up to its first dot. Null
-    stands for what was not measured, and a response without facts has no measurements.
+    ``model`` is whose responses they are; without it a line's own ``model``, then ``default``, then the name of the file up
+    to its first dot. Null stands for what was not measured, and a response without facts has no measurements.
 
     Raises:
         DataError: the file cannot be read, or lines are bad; each is named.
     """
-    default = model or path.name.split(".")[0]
+    default = model or default or path.name.split(".")[0]
     if is_decision_file(path):
         return [
             Measured(default, str(number), "", dict(zip(METRICS, values, strict=True)))
@@ -66,7 +66,7 @@ def read_results(path: Path, model: str | None = None) -> list[Measured]:
             for values in [(factscore(each), grouped_score(each), None, num_entities(each))]
         ]
     found, problems = [], []
-    for number, line in enumerate(_text(path, "JSON lines").splitlines(), 1):
+    for number, line in enumerate(_text(path, "JSON lines").split("\n"), 1):
         if line.strip():
             try:
                 found.append(_result(line, model, default))

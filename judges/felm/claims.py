@@ -118,7 +118,7 @@ def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:
     wanted = {row.index: row for row in rows}
     found: dict[str, RowClaims] = {}
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
             f"{path}: cannot be read: {error}; make it with: lm-factuality claims extract --out {path}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from judges.biographies.agreement import Agreement, Correlation, Measured
 
 EXAMPLES = """\
-  lm-factuality agree --human people.csv --auto judged/verdicts.jsonl
+  lm-factuality agree --human people.csv --auto llama=judged/verdicts.jsonl
   lm-factuality agree --human people.csv --auto llama=judged_llama/verdicts.jsonl chatgpt=judged_chatgpt/verdicts.jsonl
   lm-factuality agree --human people.csv --auto decisions.json.gz --plot agreement.png --out agreement.json
 
 people.csv has a header and the columns model, index or name (or both), factscore, d_factscore, num_biographies, num_entities:
 scores as fractions from 0 to 1, a cell left empty where nothing was measured, a row for each annotator of a response.
 RESULTS are verdicts.jsonl of 'lm-factuality judge ambigbio', JSON lines with the same names, or released decision files;
-responses are matched by index, or by name where one side has no indexes."""
+responses are matched by index, or by name where one side has no indexes. MODEL may be left out where there is one file and
+people.csv has one model."""
 
 _NAMES = {"factscore": "FS", "d_factscore": "D-FS", "num_biographies": "# bio", "num_entities": "# ent"}
 _SHARES = ("factscore", "d_factscore")
@@ -51,7 +52,7 @@ def agree(parsed: argparse.Namespace) -> int:
     from judges.biographies.measured import read_people
 
     people = read_people(parsed.human)
-    found = compare(people, _results(parsed.auto))
+    found = compare(people, _results(parsed.auto, {each.model for each in people}))
     if parsed.out:
         content = dataclasses.asdict(found)
         del content["pairs"]
@@ -64,14 +65,16 @@ def agree(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _results(arguments: Sequence[str]) -> list[Measured]:
+def _results(arguments: Sequence[str], models: Set[str]) -> list[Measured]:
+    """All results; those of a single file are of the single model that people have looked at, unless it says otherwise."""
     from judges.biographies.measured import read_results
 
+    default = next(iter(models)) if len(arguments) == len(models) == 1 else None
     found = []
     for argument in arguments:
         model, equals, path = argument.partition("=")
         named = bool(equals) and not Path(argument).exists()
-        found += read_results(Path(path if named else argument), model if named else None)
+        found += read_results(Path(path if named else argument), model if named else None, default)
     return found
 
 

@@ -79,6 +79,7 @@ def judge(parsed: argparse.Namespace) -> int:
     about: dict[str, Any] = {
         "task": parsed.task, "judge": config.describe(generation.prompt_names), "judge_usage": dataclasses.asdict(usage),
         "judge_certificate": certificate, "samples": [path.name for path in parsed.samples or parsed.generations],
+        **_knowledge(generation),
     }  # fmt: skip
     write_lines(parsed.out / "verdicts.jsonl", (json.dumps(verdict, ensure_ascii=False) for verdict in verdicts))
     write_json(parsed.out / "metrics.json", {**summary, "about": about})
@@ -115,6 +116,18 @@ def _find_generation(parsed: argparse.Namespace) -> Generation:
     pages = Knowledge(parsed.knowledge) if parsed.knowledge else None
     settings = Settings(pages, parsed.linking or "greedy", parsed.protocol or "paper")
     return AmbigBio(settings, parsed.knowledge.name if parsed.knowledge else DOCUMENTS)
+
+
+def _knowledge(generation: Generation) -> dict[str, Any]:
+    """Which pages facts were verified by: what results call them, and the identity of the file if they are in one."""
+    from judges.biographies.benchmark import AmbigBio
+    from lm_factuality.knowledge import Knowledge
+
+    if not isinstance(generation, AmbigBio):
+        return {}
+    pages = generation.settings.pages
+    identity = pages.identity if isinstance(pages, Knowledge) else None
+    return {"knowledge": generation.knowledge, "knowledge_identity": identity}
 
 
 def _read(parsed: argparse.Namespace, generation: Generation) -> Samples:

@@ -84,7 +84,8 @@ def _info(parsed: argparse.Namespace) -> int:
     if parsed.title is not None:
         if (passages := source.passages(parsed.title)) is None:
             raise DataError(
-                f"{parsed.path}: no page is called {parsed.title!r}; titles are the same to the letter, brackets included"
+                f"{parsed.path}: no page is called {parsed.title!r}, nor with other spaces, underscores, accents, quotes or "
+                "dashes, or a capital first letter; case is otherwise part of a title, and so are brackets"
             )
         lines = [(str(number), str(len(text.split())), text) for number, text in enumerate(passages, 1)]
         print_table(parsed.title, ("#passage", "#words", "text"), lines)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lm_factuality.errors import DataError
+
+if TYPE_CHECKING:
+    from judges.biographies.records import Record
 
 EXAMPLES = """\
   lm-factuality page --verdicts results/verdicts.jsonl --out page.html
@@ -24,20 +29,38 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the HTML file to write")
     parser.add_argument("--title", help="what the page is about (default: where the verdicts lie)")
     parser.add_argument(
-        "--protocol", choices=("paper", "code"), default="paper", help="how entities are counted (default %(default)s)"
+        "--protocol", choices=("paper", "code"), help="how scores are read (default: as the verdicts were made)"
     )
 
 
 def page(parsed: argparse.Namespace) -> int:
-    """Reads the verdicts and writes the page."""
-    from judges.biographies.records import read_records
+    """Reads the verdicts and writes the page.
+
+    Raises:
+        DataError: the verdicts cannot be used, or were made with different protocols.
+    """
+    from judges.biographies.records import read_lines
     from lm_factuality.report.biographies import write_page
 
-    biographies = read_records(parsed.verdicts)
-    if not biographies:
+    lines = read_lines(parsed.verdicts)
+    if not lines:
         raise DataError(f"{parsed.verdicts}: no verdicts; make them with: lm-factuality judge ambigbio ... --out DIR")
     title = parsed.title or f"Biographies: {parsed.verdicts.parent.resolve().name}"
-    write_page(parsed.out, biographies, title, parsed.protocol)
+    protocol = parsed.protocol or _protocol(lines, parsed.verdicts)
+    linking = " and ".join(sorted({each.linking for each in lines if each.linking})) or None
+    write_page(parsed.out, [each.judged for each in lines], title, protocol, linking)
     size = parsed.out.stat().st_size / 2**20
-    sys.stdout.write(f"{len(biographies)} responses in {parsed.out} ({size:.1f} MiB)\n")
+    sys.stdout.write(f"{len(lines)} responses in {parsed.out} ({size:.1f} MiB)\n")
     return 0
+
+
+def _protocol(lines: Sequence[Record], path: Path) -> str:
+    """The one that all verdicts were made with; ``paper`` if they do not say.
+
+    Raises:
+        DataError: they were made with different ones.
+    """
+    found = {each.protocol or "paper" for each in lines}
+    if len(found) > 1:
+        raise DataError(f"{path}: verdicts of the protocols {' and '.join(sorted(found))}; choose one with --protocol")
+    return found.pop()

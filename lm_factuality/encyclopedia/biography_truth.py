@@ -72,7 +72,7 @@ def read_truth(path: Path) -> list[Truth]:
         DataError: the file cannot be read, or a line is none of it.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
         return [_truth(json.loads(line)) for line in lines if line.strip()]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(

@@ -64,7 +64,13 @@ class AmbigBioTask(JudgedTask):
             "doc_to_text": "text", "doc_to_target": "name",
             **{key: config[key] for key in ("generation_kwargs",) if key in config},
         }  # fmt: skip
-        about = {"demonstrations": self._demonstrations, "knowledge": name, "linking": linking, "protocol": protocol}
+        about = {
+            "demonstrations": self._demonstrations,
+            "knowledge": name,
+            "knowledge_identity": knowledge and knowledge.identity,
+            "linking": linking,
+            "protocol": protocol,
+        }
         super().__init__(AmbigBio(Settings(knowledge, linking, protocol), name), config, own, about)
         self.config.metadata.pop("generations", None)  # a path of this machine, which is no part of the results
 
@@ -111,6 +117,6 @@ def _renderer(kind: str) -> Any:
     if kind not in demonstrations:
         known = " or ".join(demonstrations)
         raise ConfigError(f"demonstrations: found {kind!r}, expected {known}{did_you_mean(kind, demonstrations)}")
-    environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701  # no HTML
+    environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # no HTML, so nothing is escaped
     template = environment.from_string((folder / "prompt.jinja").read_text(encoding="utf-8"))
     return lambda doc: template.render(demonstrations=demonstrations[kind], subject=doc).strip()

@@ -47,30 +47,40 @@ def build_knowledge(
     needs a title. A build that was interrupted goes on when it is started again with the same arguments.
 
     Raises:
-        ConfigError: ``out`` exists and ``overwrite`` is not set.
+        ConfigError: ``out`` exists and ``overwrite`` is not set, or it is one of the sources.
         DataError: a source cannot be read, a row has no title, or the unfinished build in ``OUT.partial`` is of something else.
     """
     given = [sources] if isinstance(sources, str | Path) else sources
     path, names = Path(out), fields or Fields()
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder, expected the name of a file")
+    if source := next((each for each in given if path.exists() and _is_same(each, path)), None):
+        raise ConfigError(f"{path}: is the source {source} itself, which would be lost; give another name")
     if path.exists() and not overwrite:
         raise ConfigError(f"{path} exists; give another name, or --overwrite to replace it")
     partial = path.with_name(path.name + PARTIAL)
     lock = path.with_name(path.name + ".lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        lock.touch()  # a place that cannot be written is another error than a lock that is held
         with FileLock(lock, timeout=0):
-            _build(Sources([str(source) for source in given], names), names, partial, progress)
-            partial.replace(path)
-            lock.unlink(missing_ok=True)
+            try:
+                _build(Sources([str(source) for source in given], names), names, partial, progress)
+                partial.replace(path)
+            finally:
+                lock.unlink(missing_ok=True)
     except Timeout as error:
         raise DataError(f"{partial}: another build is writing into it; wait for it to end") from error
     except (OSError, sqlite3.Error) as error:
-        raise DataError(
-            f"{partial}: cannot be written: {error}; delete it to begin anew, or choose another place"
-        ) from error
+        advice = (
+            f"delete {partial} to begin anew, or choose another place" if partial.exists() else "choose another place"
+        )
+        raise DataError(f"{path}: cannot be written: {error}; {advice}") from error
     return Knowledge(path)
+
+
+def _is_same(source: str | Path, path: Path) -> bool:
+    return Path(source).exists() and path.samefile(source)
 
 
 def _build(sources: Sources, names: Fields, partial: Path, progress: bool) -> None:
@@ -130,10 +140,11 @@ def _batches(sources: Sources) -> Iterator[list[Passage]]:
 
 
 def _joined(passages: Sequence[Passage]) -> list[tuple[str, str]]:
-    """(title, text), rows of one title joined, so that a page in many passages is not rewritten for each."""
+    """(title, text), titles without surrounding spaces; rows of one title are joined, so that a page in many passages is not
+    rewritten for each."""
     pages: dict[str, list[str]] = {}
     for passage in passages:
-        pages.setdefault(passage.title, []).append(passage.text)
+        pages.setdefault(passage.title.strip(), []).append(passage.text)
     return [(title, SEPARATOR.join(texts)) for title, texts in pages.items()]
 
 

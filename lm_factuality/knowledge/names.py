@@ -20,7 +20,7 @@ def read_names(path: Path) -> list[str]:
         DataError: the file cannot be read, holds no names, or lines are bad; each is named.
     """
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file; expected AmbigBio.csv, or a name a line") from error
     except (OSError, UnicodeDecodeError) as error:

@@ -90,3 +90,12 @@ def test_decisions_beside_people(shared, people, capsys):
 def test_models_that_are_not_named(people, results, capsys):
     assert main(["agree", "--human", str(people), "--auto", *map(str, results)]) == 1
     assert "no results of 'llama', 'tulu', only of 'verdicts_llama', 'verdicts_tulu'" in capsys.readouterr().err
+
+
+def test_one_file_is_of_the_one_model(people, results, capsys):
+    lines = people.read_text(encoding="utf-8").split("\n")
+    people.write_text("\n".join(line for line in lines if not line.startswith("tulu")), encoding="utf-8")
+    assert main(["agree", "--human", str(people), "--auto", str(results[0])]) == 0
+    assert "llama pipeline 4 90.0 75.0" in " ".join(capsys.readouterr().out.split())
+    assert main(["agree", "--human", str(people), "--auto", *map(str, results)]) == 1
+    assert "no results of 'llama'" in capsys.readouterr().err

@@ -34,7 +34,10 @@ def test_info_says_what_it_is(path, capsys):
 
 # arguments after "knowledge", {0} a source and {1} an empty folder: what the error must say
 WRONG = {
-    "no such page": (["info", "{0}", "--title", "Nobody"], "no page is called 'Nobody'"),
+    "no such page": (
+        ["info", "{0}", "--title", "Nobody"],
+        "no page is called 'Nobody', nor with other spaces, underscores",
+    ),
     "no file": (["info", "{1}/gone.db"], "gone.db: no such file; make it with"),
     "no source": (["build", "gone.jsonl", "--out", "{1}/new.db"], "gone.jsonl: no such file"),
     "exists": (["build", ENCYCLOPEDIA, "--out", "{0}"], "exists; give another name, or --overwrite"),

@@ -13,6 +13,7 @@ import time
 import unicodedata
 
 import pytest
+from filelock import FileLock
 
 from lm_factuality.errors import ConfigError, DataError
 from lm_factuality.knowledge import Knowledge, build_knowledge
@@ -267,3 +268,43 @@ def test_damaged_and_wrong_files_are_errors(tmp_path, damage, expected):
         Knowledge(path).check()
     with pytest.raises(DataError, match="is a folder"):
         Knowledge(tmp_path)
+
+
+def test_a_source_is_not_written_over(tmp_path, write_rows):
+    source = write_rows([{"title": "a", "text": "b"}])
+    before = source.read_bytes()
+    (tmp_path / "link.jsonl").symlink_to(source)
+    for given, out in ((source, source), (tmp_path / "link.jsonl", source), (source, tmp_path / "link.jsonl")):
+        with pytest.raises(ConfigError, match="is the source .* itself, which would be lost; give another name"):
+            build_knowledge(given, out, overwrite=True, progress=False)
+    assert source.read_bytes() == before
+
+
+def test_titles_are_without_surrounding_spaces(tmp_path, write_rows):
+    rows = [{"title": title, "text": text} for title, text in ((" a", "1"), ("a\t", "2"), ("a", "3"))]
+    built = build_knowledge(write_rows(rows), tmp_path / "knowledge.db", progress=False)
+    assert (len(built), built.passages("a")) == (1, ["1", "2", "3"])
+
+
+def test_long_rows_of_a_page_in_several_are_cut(tmp_path, write_rows):
+    rows = [{"title": "a", "text": " ".join(["w"] * number)} for number in (300, 256, 3)]
+    built = build_knowledge(write_rows(rows), tmp_path / "knowledge.db", progress=False)
+    assert [len(passage.split()) for passage in built.passages("a")] == [256, 44, 256, 3]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, where nobody can write")
+def test_a_place_that_cannot_be_written_is_called_so():
+    with pytest.raises(DataError, match=r"^/proc/knowledge.db: cannot be written: .*; choose another place$"):
+        build_knowledge(ENCYCLOPEDIA, "/proc/knowledge.db", progress=False)
+
+
+def test_another_build_is_waited_for(tmp_path):
+    out = tmp_path / "knowledge.db"
+    with FileLock(f"{out}.lock"), pytest.raises(DataError, match="another build is writing"):
+        build_knowledge(ENCYCLOPEDIA, out, progress=False)
+
+
+def test_no_lock_stays_behind(tmp_path, write_rows):
+    with pytest.raises(DataError, match="no title"):
+        build_knowledge(write_rows([{"text": "c"}], "bad.jsonl"), tmp_path / "new.db", progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]

@@ -48,3 +48,9 @@ def test_broken_files(tmp_path, content, expected):
         path.write_bytes(content)
     with pytest.raises(DataError, match=expected):
         read_names(path)
+
+
+def test_lines_end_at_line_feeds_alone(tmp_path):
+    path = tmp_path / "names.txt"
+    path.write_text("Ada\u2028Lind\nBo\x85Ek\n", encoding="utf-8")
+    assert read_names(path) == ["Ada Lind", "Bo Ek"]

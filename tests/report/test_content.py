@@ -21,7 +21,9 @@ from tests.report.conftest import HOSTILE, abstention, biography
         ),
         ((("supported", "not_supported"), ("unscored", "supported")), ((0, 1),), ["supported", "unscored"]),
         ((("supported", "not_supported"), ("irrelevant", "irrelevant")), ((0, 1),), ["supported", "irrelevant"]),
-        ((("supported", "not_supported"), ("unscored", "not_supported")), (), ["supported", "unscored"]),
+        ((("supported", "not_supported"), ("unscored", "not_supported")), (), ["ungrouped", "unscored"]),
+        ((("supported", "not_supported"), ("not_supported", "supported")), ((1,),), ["ungrouped", "supported"]),
+        ((("not_supported", "irrelevant"), ("not_supported", "supported")), ((1,),), ["not_supported", "supported"]),
     ],
 )
 def test_a_fact_is_true_of_its_individual_or_of_another_or_of_nobody(outcomes, groups, expected):
@@ -56,3 +58,11 @@ def test_data_cannot_leave_its_script_element():
     data = as_data(content)
     assert not set("<>&\u2028") & set(data)
     assert json.loads(data) == content
+
+
+def test_the_page_says_how_the_verdicts_were_made():
+    assert page_content([biography()], "Set", "code", "hungarian")["settings"] == {
+        "protocol": "code",
+        "linking": "hungarian",
+    }
+    assert page_content([biography()], "Set")["settings"] == {"protocol": "paper"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import time
 
@@ -16,6 +17,7 @@ from tests.report.conftest import HOSTILE, abstention, biography
 MERGED = biography("0", "Ada Lind")
 APART = biography("1", "Bo Ek", groups=((0,), (1,)))
 UNSCORED = biography("2", "Cy Dahl", outcomes=(("supported", "not_supported"), ("unscored", "unscored")))
+LOOSE = biography("4", "Eva Gro", groups=((1,),))  # as the authors' code loses the first fact
 FALSE = biography("3", "Di Falk", outcomes=(("supported", "not_supported"), ("not_supported", "not_supported")))
 
 
@@ -78,7 +80,25 @@ def test_each_kind_of_verdict_looks_different_without_colour(open_page):
     for outcomes in facts:
         browser = open_page(biography(outcomes=(("supported", "not_supported"), outcomes)))
         paths.add(browser.find_elements("css selector", ".fact .icon path")[1].get_attribute("d"))
-    assert len(paths) == len(facts)
+    browser = open_page(LOOSE)
+    paths.add(browser.find_element("css selector", "#fact-0 .icon path").get_attribute("d"))
+    assert len(paths) == len(facts) + 1
+
+
+def test_facts_in_no_group_are_in_factscore_alone(open_page):
+    browser = open_page(LOOSE)
+    assert texts(browser, ".score b") == ["100.0%", "100.0%"]
+    assert texts(browser, ".score p") == [
+        "2 of 2 facts are true of somebody",
+        "1 of 1 in groups are true of the one they seem to be about",
+    ]
+    assert texts(browser, ".fact.ungrouped .status") == ["in no group"]
+    assert "In no group: FActScore alone counts them." in texts(browser, ".individual > .quiet")
+    first, second = browser.find_elements("css selector", ".text .sentence")
+    styles = [node.value_of_css_property("text-decoration-style") for node in (first, second)]
+    assert styles == ["dotted", "solid"]
+    browser = open_page(biography(groups=(), links=()))
+    assert texts(browser, ".score.grouped p") == ["no fact is in a group"]
 
 
 def test_evidence_appears_on_click_and_hides_again(open_page):
@@ -204,8 +224,6 @@ def test_dark_and_narrow(open_page):
 
 
 def test_the_command_reads_verdicts_and_names_what_is_wrong(tmp_path, capsys):
-    import argparse
-
     parser = argparse.ArgumentParser()
     command.options(parser)
     verdicts = tmp_path / "verdicts.jsonl"
@@ -217,3 +235,28 @@ def test_the_command_reads_verdicts_and_names_what_is_wrong(tmp_path, capsys):
     verdicts.write_text("", encoding="utf-8")
     with pytest.raises(DataError, match="no verdicts; make them with"):
         command.page(parser.parse_args(given))
+
+
+@pytest.mark.parametrize(
+    ("protocols", "option", "expected"),
+    [
+        (("code", "code"), None, "code"), (("code", "code"), "paper", "paper"), ((None, None), None, "paper"),
+        (("paper", "code"), "code", "code"), (("paper", "code"), None, None),
+    ],
+)  # fmt: skip
+def test_the_protocol_is_that_of_the_verdicts_unless_one_is_given(tmp_path, protocols, option, expected):
+    parser = argparse.ArgumentParser()
+    command.options(parser)
+    verdicts, out = tmp_path / "verdicts.jsonl", tmp_path / "page.html"
+    named = [{"protocol": each, "linking": "greedy"} if each else {} for each in protocols]
+    lines = [json.dumps({**to_record(each), **names}) for each, names in zip((MERGED, APART), named, strict=True)]
+    verdicts.write_text("\n".join(lines), encoding="utf-8")
+    given = ["--verdicts", str(verdicts), "--out", str(out), *(["--protocol", option] if option else [])]
+    if expected is None:
+        with pytest.raises(DataError, match="of the protocols code and paper; choose one with --protocol"):
+            command.page(parser.parse_args(given))
+        return
+    assert command.page(parser.parse_args(given)) == 0
+    page = out.read_text(encoding="utf-8")
+    assert f'"settings":{{"protocol":"{expected}"' in page
+    assert ('"linking":"greedy"' in page) == (None not in protocols)

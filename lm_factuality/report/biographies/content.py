@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import Any, Literal, TypeAlias
 
 from judges.biographies.metrics import Scores, attributed, of_any, score
-from judges.biographies.summary import NO_VERDICT, Row, summarise
+from judges.biographies.summary import Row, summarise, why_unscored
 from judges.biographies.types import JudgedBiography
 from lm_factuality.report.biographies.alignment import align
 
-Status: TypeAlias = Literal["supported", "elsewhere", "not_supported", "irrelevant", "unscored"]
+Status: TypeAlias = Literal["supported", "elsewhere", "ungrouped", "not_supported", "irrelevant", "unscored"]
 
 
 class Texts:
@@ -27,9 +27,12 @@ class Texts:
         return list(self._numbers)
 
 
-def page_content(biographies: Sequence[JudgedBiography], title: str, protocol: str = "paper") -> dict[str, Any]:
-    """``title``, the ``summary`` over the set, the table of ``texts`` and the ``responses``, as the scripts of the page read
-    them. A judgement is [outcome, score, number of the reason, numbers of the evidence]."""
+def page_content(
+    biographies: Sequence[JudgedBiography], title: str, protocol: str = "paper", linking: str | None = None
+) -> dict[str, Any]:
+    """``title``, the ``settings`` (``protocol``, and ``linking`` where it is known), the ``summary`` over the set, the table of
+    ``texts`` and the ``responses``, as the scripts of the page read them. A judgement is [outcome, score, number of the reason,
+    numbers of the evidence]."""
     texts = Texts()
     scores = [score(judged, protocol) for judged in biographies]
     rows = [
@@ -37,30 +40,27 @@ def page_content(biographies: Sequence[JudgedBiography], title: str, protocol: s
         for judged, found in zip(biographies, scores, strict=True)
     ]
     responses = [_response(judged, row, texts, protocol) for judged, row in zip(biographies, rows, strict=True)]
-    return {"title": title, "summary": summarise(rows), "texts": texts.all(), "responses": responses}
-
-
-def why_unscored(judged: JudgedBiography, scores: Scores | None) -> str | None:
-    """Why a response has not all scores, in the words of its verdict; None if it has."""
-    if judged.ungrouped is not None:
-        return f"not grouped: {judged.ungrouped}"
-    if scores is not None and scores.factscore is None:
-        return NO_VERDICT
-    return judged.problem
+    settings = {"protocol": protocol, **({"linking": linking} if linking else {})}
+    return {
+        "title": title, "settings": settings, "summary": summarise(rows), "texts": texts.all(), "responses": responses,
+    }  # fmt: skip
 
 
 def statuses(judged: JudgedBiography) -> list[Status]:
     """What a reader should think of each fact. ``supported`` by the page of its individual's entity; ``elsewhere``: only by that
-    of another, so that FActScore counts it and D-FActScore does not; else what the page of the entity says, and for facts
-    without a group or an entity, what all pages say."""
+    of another, so that FActScore counts it and D-FActScore does not; ``ungrouped``: by some page, but it is in no group, so that
+    it is in FActScore alone; else what the page of the entity says, and for facts without a group or an entity, what all pages
+    say."""
     entity_of = {fact: entity for group, entity in zip(judged.groups, judged.links, strict=True) for fact in group}
     found: list[Status] = []
     for number, row in enumerate(judged.matrix):
         entity = entity_of.get(number)
         own = None if entity is None else row[entity].outcome
         anywhere = of_any(row)
-        if own == "supported" or (number not in entity_of and anywhere == "supported"):
+        if own == "supported":
             found.append("supported")
+        elif anywhere == "supported" and number not in entity_of:
+            found.append("ungrouped")
         elif anywhere == "supported" and own != "unscored":
             found.append("elsewhere")
         else:

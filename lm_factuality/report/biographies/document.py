@@ -20,13 +20,15 @@ from lm_factuality.report.biographies.content import page_content
 _SCRIPTS = ("elements", "marks", "facts", "response", "summary", "list", "main")
 
 
-def write_page(path: Path, biographies: Sequence[JudgedBiography], title: str, protocol: str = "paper") -> None:
-    """Writes the page to ``path``.
+def write_page(
+    path: Path, biographies: Sequence[JudgedBiography], title: str, protocol: str = "paper", linking: str | None = None
+) -> None:
+    """Writes the page to ``path``; ``protocol`` and ``linking`` are those that the biographies were judged with.
 
     Raises:
         DataError: ``path`` cannot be written.
     """
-    write_text(path, build_page(page_content(biographies, title, protocol)))
+    write_text(path, build_page(page_content(biographies, title, protocol, linking)))
 
 
 def build_page(content: dict[str, Any]) -> str:

@@ -86,6 +86,19 @@ def test_names_match_where_there_are_no_indexes():
     assert agree(people, [measured("a", 3, 1, 0.5, 1, 1, name="Ada Lind")]).overall.pipeline["d_factscore"] == 0.5
 
 
+def test_different_people_under_one_index_are_an_error():
+    people = [measured("a", i, 1, 1, 1, 1, name=name) for i, name in enumerate(("Ada Lind", "Bo Ek", "Cy Dahl", ""))]
+    pipeline = [
+        measured("a", i, 1, 1, 1, 1, name=n)
+        for i, n in enumerate(("Ada  lind (disambiguation)", "Bo Ek", "Di Falk", "Eva"))
+    ]
+    with pytest.raises(
+        DataError, match=r"a, index '2': 'Cy Dahl' for people, but 'Di Falk' in the results \(1 such rows\)"
+    ):
+        agree(people, pipeline)
+    assert agree(people[:2] + people[3:], pipeline).unmatched == (0, 1)
+
+
 @pytest.mark.parametrize(
     ("pipeline", "expected"),
     [
@@ -179,3 +192,12 @@ def test_plots_are_drawn(tmp_path):
     assert (tmp_path / "new" / "plot.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ConfigError, match=r"plots are \.png"):
         draw_agreement(found, tmp_path / "plot.txt")
+
+
+def test_lines_of_results_end_at_line_feeds_alone(write):
+    line = {"index": 0, "note": "a\u2028b\x85c", **dict.fromkeys(METRICS, 1)}
+    path = write(json.dumps(line, ensure_ascii=False) + "\n", "verdicts.jsonl")
+    assert [each.model for each in read_results(path)] == ["verdicts"]
+    assert [each.model for each in read_results(path, default="llama")] == ["llama"]
+    path = write(json.dumps({**line, "model": "own"}), "verdicts.jsonl")
+    assert [each.model for each in read_results(path, default="llama")] == ["own"]

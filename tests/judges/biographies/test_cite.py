@@ -27,6 +27,14 @@ def generation(output, passages=FIVE, index="0"):
 # what a sentence cites, as numbers in the text: under fixed, under code, dangling under fixed
 READ = {
     "She rowed [1].": ([1], [1], 0),
+    "She rowed [1]-[3].": ([1, 2, 3], [1, 3], 0),
+    "She rowed [1] \u2013 [3].": ([1, 2, 3], [1, 3], 0),
+    "She rowed [1],[2].": ([1, 2], [1, 2], 0),
+    "She rowed [1], [2] and [4].": ([1, 2, 4], [1, 2, 4], 0),
+    "She rowed [Document 1].": ([1], [], 0),
+    "She rowed [Documents 1 and 3][doc 4].": ([1, 3, 4], [], 0),
+    "She rowed [document 2, document 9].": ([2], [], 1),
+    "[1] She rowed.": ([1], [1], 0),
     "She rowed [1][3].": ([1, 3], [1, 3], 0),
     "She rowed [1, 2].": ([1, 2], [1], 0),
     "She rowed [1,2;4 and 5].": ([1, 2, 4, 5], [1], 0),
@@ -58,9 +66,12 @@ def test_citations_are_read(text, expected):
     [
         ("She rowed [1]. She won [2].", ["She rowed.", "She won."], ["She rowed.", "She won."]),
         ("She rowed. [1][2] She won. [3]", ["She rowed.", "She won."], None),
+        ("She rowed. [1]. She won. [2], [3].", ["She rowed.", "She won."], None),
         ("She rowed [1].\n\nShe won [2].", ["She rowed.", "She won."], ["She rowed."]),
         ("She won, [1, 2] they say.", ["She won, they say."], ["She won,, 2 they say."]),
         ("In [1999] she won [1].", ["In [1999] she won."], None),
+        ("She rowed [1]-[3], they say [1],[2].", ["She rowed, they say."], None),
+        ("She rowed [1] and [2]. She won [Document 1].", ["She rowed.", "She won."], None),
         ("", [], []),
         ("[1]", [], None),
     ],
@@ -74,6 +85,21 @@ def test_claims_are_without_citations(text, fixed, code):
 def test_citations_behind_the_full_stop_belong_to_the_sentence():
     first, second = cited_sentences(generation("She rowed. [1][2] She won. [3]"), "fixed")
     assert (first.citations, second.citations) == ((0, 1), (2,))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("She rowed.\n[1][2]", [("She rowed.", (0, 1))]),  # a line of citations alone
+        ("She rowed.\n\n[1], [2].\nShe won.", [("She rowed.", (0, 1)), ("She won.", ())]),
+        ("She rowed [1].\n[2] She won.", [("She rowed.", (0,)), ("She won.", (1,))]),
+        ("She rowed [1].\n[2]. She won. [3]", [("She rowed.", (0,)), ("She won.", (1, 2))]),
+        ("[1] She rowed.\n[2] She won.", [("She rowed.", (0,)), ("She won.", (1,))]),
+        ("[1]\nShe rowed.", [("She rowed.", ())]),
+    ],
+)
+def test_citations_that_a_line_begins_with(text, expected):
+    assert [(each.claim, each.citations) for each in cited_sentences(generation(text), "fixed")] == expected
 
 
 def test_splitters():

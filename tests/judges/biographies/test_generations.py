@@ -66,6 +66,7 @@ def test_every_broken_row_is_named(tmp_path):
     [
         (b'{"data": []}', "no rows"), (b'{"a": 1}', "without a list of rows"), (b"nonsense", "not JSON"),
         (b"\x1f\x8bnot gzip", "cannot be read"), (b"\xff\xfe\x00", "cannot be read"),
+        (b"[" * 100_000, "nested too deeply"), (b"{}\n" + b"[" * 100_000, "rows.json:2: not JSON"),
     ],
 )  # fmt: skip
 def test_files_that_are_none(tmp_path, content, message):
@@ -120,3 +121,11 @@ def test_the_name_in_a_question(question, name):
 def test_documents_of_other_tasks(change, message):
     doc = {"index": "0", "question": "q", "name": "n", "passages": [], **change}
     assert message in problem_of(doc)
+
+
+def test_lines_end_at_line_feeds_alone(tmp_path):
+    """Models write other line ends too, which str.splitlines would take for those of the file."""
+    path = tmp_path / "rows.jsonl"
+    row = {**ROW, "output": "Ada Lind\u2028painted\x85 and\x0b rowed."}
+    path.write_text("".join(json.dumps(each, ensure_ascii=False) + "\r\n" for each in (row, ROW)), encoding="utf-8")
+    assert [each.output for each in read_generations([path])] == [row["output"], ROW["output"]]

@@ -14,7 +14,7 @@ function card(response, texts, select, group, facts) {
     el("header", {},
       el("h3", {}, el("span", { class: "swatch", "aria-hidden": "true" }, group < 0 ? "–" : String(group + 1)), heading),
       el("span", { class: "count" }, counted(facts.length, "fact"))),
-    group < 0 ? null : candidates(response, group, facts),
+    group < 0 ? el("p", { class: "quiet" }, "In no group: FActScore alone counts them.") : candidates(response, group, facts),
     el("ol", { class: "facts" }, facts.map((fact) => factRow(response, texts, select, group, fact))),
   );
 }

@@ -27,7 +27,7 @@ function chosen() {
 }
 
 document.getElementById("summary").append(
-  ...showSummary(content.title, content.summary, content.responses, toggleTheme).filter(Boolean));
+  ...showSummary(content.title, content.summary, content.settings, content.responses, toggleTheme).filter(Boolean));
 const list = content.responses.length > 1 ? new List(document.getElementById("list"), content.responses, open) : null;
 document.getElementById("layout").classList.toggle("single", !list);
 addEventListener("hashchange", () => {

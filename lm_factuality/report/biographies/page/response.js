@@ -39,14 +39,15 @@ function verdict(response) {
       ? el("small", {}, `${percent(low)} to ${percent(high)}, as the unscored would count`) : null,
   ];
   const supported = (wanted) => response.statuses.filter((status) => wanted.includes(status)).length;
+  const grouped = response.groups.flat().length;
   const gap = scores.difference;
   return el("section", { class: "verdict", "aria-label": "Scores" },
     el("div", { class: "score plain" }, el("h3", {}, "FActScore"), number(scores.factscore, scores.factscore_worst, scores.factscore_best),
-      el("p", {}, `${supported(["supported", "elsewhere"])} of ${scores.facts} facts are true of somebody`)),
+      el("p", {}, `${supported(["supported", "elsewhere", "ungrouped"])} of ${scores.facts} facts are true of somebody`)),
     el("div", { class: `gap${gap > 0.005 ? " open" : ""}` }, el("b", {}, gap === null ? "" : gap < 0.0005 ? "no difference" : `−${(100 * gap).toFixed(1)}`),
       gap > 0.0005 ? el("small", {}, "points") : null, dumbbell(scores)),
     el("div", { class: "score grouped" }, el("h3", {}, "D-FActScore"), number(scores.d_factscore, scores.d_factscore_worst, scores.d_factscore_best),
-      el("p", {}, `${supported(["supported"])} of ${scores.facts} are true of the one they seem to be about`)),
+      el("p", {}, grouped ? `${supported(["supported"])} of ${grouped}${grouped < scores.facts ? " in groups" : ""} are true of the one they seem to be about` : "no fact is in a group")),
     el("div", { class: "numbers" },
       el("div", {}, el("b", {}, scores.num_biographies ?? "–"), el("span", {}, scores.num_biographies === 1 ? "individual for a reader" : "individuals for a reader")),
       el("div", {}, el("b", {}, scores.num_entities), el("span", {}, scores.num_entities === 1 ? "entity told of" : "entities told of"))));

@@ -1,5 +1,5 @@
 // The head of the page: means over the set with their intervals.
-function showSummary(title, summary, responses, toggle) {
+function showSummary(title, summary, settings, responses, toggle) {
   const shares = [
     ["factscore", "FActScore", "each fact by any page"],
     ["d_factscore", "D-FActScore", "each fact by its individual’s page"],
@@ -23,6 +23,7 @@ function showSummary(title, summary, responses, toggle) {
     unscored.responses || unscored.facts_in_groups
       ? `Unscored: ${counted(unscored.responses, "response")}, ${counted(unscored.facts_in_groups, "fact")}; D-FActScore is between ${percent(bounds.worst)} and ${percent(bounds.best)}, as they would count.`
       : "Nothing is unscored.",
+    `${Object.entries(settings).map(([name, value]) => `${name[0].toUpperCase()}${name.slice(1)}: ${value}`).join("; ")}.`,
   ];
   return [
     el("div", { class: "bar-top" }, el("h1", { dir: "auto" }, title),
