@@ -117,6 +117,6 @@ def _renderer(kind: str) -> Any:
     if kind not in demonstrations:
         known = " or ".join(demonstrations)
         raise ConfigError(f"demonstrations: found {kind!r}, expected {known}{did_you_mean(kind, demonstrations)}")
-    environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # no HTML, so nothing is escaped
+    environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string((folder / "prompt.jinja").read_text(encoding="utf-8"))
     return lambda doc: template.render(demonstrations=demonstrations[kind], subject=doc).strip()
