@@ -62,4 +62,4 @@ sample: install  ## rebuild the embedded default: benchmark, corpus, and the che
 	$(BIN)/python -m lm_factuality.encyclopedia.train --out tasks/sample/models
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(VENV)-vllm results .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV)-vllm results .mypy_cache .ruff_cache .pytest_cache .hypothesis
