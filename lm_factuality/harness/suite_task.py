@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -67,9 +68,9 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         if caution := found.get("caution"):
             logger.warning("%s: %s", self.config.task, " ".join(str(caution).split()))
 
+    @abc.abstractmethod
     def read_documents(self) -> list[dict[str, Any]]:
         """The rows as lm_eval's samples show them: the same on every machine, so without the folders of their files."""
-        raise NotImplementedError
 
     def download(self, dataset_kwargs: Any = None, **kwargs: Any) -> None:
         """Reads the rows; called by the constructor of lm_eval's base class."""
