@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from judges.generation import Generation
-from lm_factuality.errors import DataError
-
-_SHOWN = 10  # bad lines that an error lists
+from lm_factuality.errors import DataError, refuse
 
 
 @dataclass(frozen=True)
@@ -60,9 +58,7 @@ def read_samples(paths: Sequence[Path], generation: Generation) -> Samples:
                 problems.append(f"{where}: the same document as {seen[key]}; give the files of one run only")
             seen.setdefault(key, where)
             found.append((doc, responses))
-    if problems:
-        more = [f"... {len(problems)} lines in all"] if len(problems) > _SHOWN else []
-        raise DataError("\n".join([*problems[:_SHOWN], *more]))
+    refuse(problems, "lines")
     if not found:
         raise DataError(
             f"{', '.join(map(str, paths))}: no samples; expected lm_eval's samples_{generation.name}_*.jsonl"

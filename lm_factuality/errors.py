@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class FactualityError(Exception):
@@ -24,6 +24,20 @@ class ModelError(FactualityError):
 
 class BackendDown(FactualityError):
     """A judge's model that cannot be reached at all, or that has used up its budget; what it answered before is kept."""
+
+
+_SHOWN = 10  # problems that an error lists
+
+
+def refuse(problems: Sequence[str], what: str = "", advice: str = "") -> None:
+    """Does nothing if there are no ``problems``; ``what`` they are (lines, rows) is named where there are more than are listed.
+
+    Raises:
+        DataError: lists the first of them, and ends with ``advice``.
+    """
+    if problems:
+        more = [f"... {len(problems)} {f'{what} ' if what else ''}in all"] if problems[_SHOWN:] else []
+        raise DataError("\n".join([*problems[:_SHOWN], *more, *([advice] if advice else [])]))
 
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.errors import DataError
+from lm_factuality.errors import DataError, refuse
 
-_SHOWN = 10  # bad rows that an error lists
 FACTS, GROUPED, NUM_GROUPS = "decisions", "global_decisions", "num_groups"
 _EXPECTED = f"expected a released decision file: JSON, plain or gzipped, with the lists {FACTS!r} and {GROUPED!r}"
 
@@ -85,9 +84,7 @@ def read_decisions(path: Path) -> Decisions:
             responses.append(_response(facts, grouped))
         except ValueError as error:
             problems.append(f"{path}: entry {number}: {error}")
-    if problems:
-        more = [f"... {len(problems)} entries in all"] if len(problems) > _SHOWN else []
-        raise DataError("\n".join([*problems[:_SHOWN], *more, "Restore the file as it was released."]))
+    refuse(problems, "entries", advice="Restore the file as it was released.")
     if not any(responses):
         raise DataError(f"{path}: no responses in its {len(responses)} entries; {_EXPECTED}")
     recorded = {key: float(value) for key, value in content.items() if _is_number(value)}

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from judges.biographies.types import Generation, Passage
-from lm_factuality.errors import DataError
+from lm_factuality.errors import DataError, refuse
 
-_SHOWN = 10  # broken rows that an error lists
 _QUESTION = re.compile(r"^\s*tell me (?:a |the )?(?:bio|biography) of\s+(?P<name>.+?)[\s.?!]*$", re.IGNORECASE)
 _DISAMBIGUATION = re.compile(r"\s*\(disambiguation\)\s*", re.IGNORECASE)
 _TITLE_LINE = re.compile(r"\n(?=Title: [^\n]+\n)")
@@ -43,9 +42,7 @@ def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Genera
                 found.append(_generation(row, str(len(found) + len(problems)), outputs))
             except ValueError as error:
                 problems.append(f"{path}: row {number}: {error}")
-    if problems:
-        more = [f"... {len(problems)} rows in all"] if len(problems) > _SHOWN else []
-        raise DataError("\n".join([*problems[:_SHOWN], *more]))
+    refuse(problems, "rows")
     return found
 
 

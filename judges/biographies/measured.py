@@ -13,11 +13,10 @@ from typing import Any
 from judges.biographies.agreement import METRICS, Measured
 from judges.biographies.decisions import is_decision_file, read_decisions
 from judges.biographies.released import factscore, grouped_score, num_entities
-from lm_factuality.errors import DataError, did_you_mean
+from lm_factuality.errors import DataError, did_you_mean, refuse
 
 _KEYS = ("index", "name")
 _SHARES = ("factscore", "d_factscore")
-_SHOWN = 10  # bad rows that an error lists
 _COLUMNS = f"model, index or name (or both), {', '.join(METRICS)}"
 
 
@@ -152,9 +151,7 @@ def _number(metric: str, value: Any) -> float | None:
 
 
 def _checked(path: Path, found: list[Measured], problems: list[str]) -> list[Measured]:
-    if problems:
-        more = [f"... {len(problems)} lines in all"] if len(problems) > _SHOWN else []
-        raise DataError("\n".join([*problems[:_SHOWN], *more]))
+    refuse(problems, "lines")
     if not found:
         raise DataError(f"{path}: no responses; expected a line each")
     return found

@@ -12,9 +12,7 @@ from judges.felm.claims import RowClaims
 from judges.felm.judged import judge_response
 from judges.felm.metrics import JudgedResponse
 from judges.felm.rows import WITHOUT_REFERENCES, FelmRow
-from lm_factuality.errors import DataError
-
-_SHOWN = 10
+from lm_factuality.errors import DataError, refuse
 
 
 @dataclass(frozen=True)
@@ -56,9 +54,7 @@ def read_outputs(path: Path, rows: Sequence[FelmRow]) -> dict[str, SavedOutput]:
         found[output.index] = output
     if not found and not problems:
         problems.append(f"{path}: no outputs; expected lm_eval's samples or lines with index, domain and output")
-    if problems:
-        more = [f"... {len(problems)} in all"] if problems[_SHOWN:] else []
-        raise DataError("\n".join([*problems[:_SHOWN], *more]))
+    refuse(problems)
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.errors import DataError
+from lm_factuality.errors import DataError, refuse
 
 DOMAINS = ("wk", "science", "writing_rec", "math", "reasoning")
 WITHOUT_REFERENCES = frozenset({"math", "reasoning"})  # nor claims: section 4.1 of the paper
@@ -50,9 +50,7 @@ def read_rows(path: Path) -> list[FelmRow]:
             problems.append(f"{path}:{number}: index {row.index!r} was there before; every row needs its own")
         seen.add(row.index)
         rows.append(row)
-    if problems:
-        shown = problems[:10]
-        raise DataError("\n".join([*shown, *([f"... {len(problems)} in all"] if len(problems) > len(shown) else [])]))
+    refuse(problems)
     if not rows:
         raise DataError(f"{path}: no rows; expected FELM's all.jsonl, one JSON object a line")
     return rows

@@ -21,6 +21,7 @@ from judges.lexical.fitting import FOLDS, fit
 from judges.lexical.reliability import auc
 from lm_factuality.console import print_table
 from lm_factuality.errors import DataError, FactualityError
+from lm_factuality.files import write_text
 
 _SOURCE = (
     "claims of biographies, each with the passages it cites and whether the entailment model TRUE (T5-11B) found it entailed, "
@@ -85,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(argv)
     try:
         content = fit_file(parsed.citations, parsed.source)
-        _write(parsed.out, json.dumps(content, indent=2) + "\n")
+        write_text(parsed.out, json.dumps(content, indent=2) + "\n")
     except FactualityError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -100,16 +101,6 @@ def main(argv: Sequence[str] | None = None) -> int:
          f"{fitted['auc_out_of_fold_mostly_copied']:.3f}; supported from {content['threshold']:.3f}"],
     )  # fmt: skip
     return 0
-
-
-def _write(path: Path, text: str) -> None:
-    part = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error}") from error
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from lm_factuality.cli import agree, certify, cite, claims, compare, knowledge, 
 from lm_factuality.cli import index as indexes
 from lm_factuality.cli import judge as judging
 from lm_factuality.cli import verify as verifying
+from lm_factuality.cli.actions import add_action
 from lm_factuality.console import print_table
 from lm_factuality.data.fetch import blob_id, cached_path, fetch, locate
 from lm_factuality.data.registry import SOURCES, Source, find_source
@@ -39,13 +40,7 @@ class Command:
     function: Callable[[argparse.Namespace], int]
 
     def add(self, subparsers: Any) -> None:
-        parser = subparsers.add_parser(
-            self.name,
-            help=self.help,
-            description=f"{self.help[0].upper()}{self.help[1:]}.",
-            epilog=f"examples:\n{self.examples}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        parser = add_action(subparsers, self.name, self.help, self.examples)
         self.options(parser)
         parser.set_defaults(function=self.function)
 

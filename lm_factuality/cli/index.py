@@ -6,8 +6,9 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lm_factuality.cli.actions import add_action
 from lm_factuality.console import print_table
 from lm_factuality.errors import ConfigError, DataError
 
@@ -33,28 +34,17 @@ def options(parser: argparse.ArgumentParser) -> None:
     """The options of ``index build``, ``index info`` and ``index query``."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _build_options(
-        _action(actions, "build", "make an index of the passages of files or datasets", f"{_BUILD}\n\n{_AGAIN}")
+        add_action(actions, "build", "make an index of the passages of files or datasets", f"{_BUILD}\n\n{_AGAIN}")
     )
-    info = _action(actions, "info", "what an index holds and how it was made", _INFO)
+    info = add_action(actions, "info", "what an index holds and how it was made", _INFO)
     info.add_argument("index", type=Path, metavar="DIR", help="the folder of the index")
     info.add_argument("--verify", action="store_true", help="compare the sums of all files, whatever their size")
-    query = _action(actions, "query", "the best passages for a query, or for each line of a file", _QUERY)
+    query = add_action(actions, "query", "the best passages for a query, or for each line of a file", _QUERY)
     query.add_argument("index", type=Path, metavar="DIR", help="the folder of the index")
     query.add_argument("text", nargs="?", metavar="TEXT", help="the query")
     query.add_argument("--queries", type=Path, metavar="FILE", help="queries, one a line, instead of TEXT")
     query.add_argument("-k", type=int, default=5, help="passages a query (default %(default)s)")
     query.add_argument("--json", action="store_true", help="print a JSON object a query, texts in full")
-
-
-def _action(actions: Any, name: str, line: str, examples: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(
-        name,
-        help=line,
-        description=f"{line[0].upper()}{line[1:]}.",
-        epilog=f"examples:\n{examples}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    return parser
 
 
 def _build_options(parser: argparse.ArgumentParser) -> None:

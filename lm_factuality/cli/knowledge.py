@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
+from lm_factuality.cli.actions import add_action
 from lm_factuality.console import print_table
 from lm_factuality.errors import DataError
 
@@ -27,7 +27,7 @@ EXAMPLES = f"{_BUILD}\n{_INFO}\n\n{_NOTES}"
 def options(parser: argparse.ArgumentParser) -> None:
     """The options of ``knowledge build`` and ``knowledge info``."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    build = _action(actions, "build", "write pages from files or datasets to a SQLite file", f"{_BUILD}\n\n{_NOTES}")
+    build = add_action(actions, "build", "write pages from files or datasets to a SQLite file", f"{_BUILD}\n\n{_NOTES}")
     build.add_argument(
         "sources", nargs="+", metavar="SOURCE",
         help=".tsv or .jsonl (also .gz), .parquet, a folder of the datasets library, or hub:NAME[:CONFIG[:SPLIT]]",
@@ -37,21 +37,10 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--fields", default="", metavar="title=A,text=B", help="columns of the source (default title, text)"
     )
     build.add_argument("--overwrite", action="store_true", help="replace FILE when the new one is ready")
-    info = _action(actions, "info", "what a knowledge source holds, and a page of it", _INFO)
+    info = add_action(actions, "info", "what a knowledge source holds, and a page of it", _INFO)
     info.add_argument("path", type=Path, metavar="FILE", help="the SQLite file, or one of FActScore's")
     info.add_argument("--title", help="print the passages of this page")
     info.add_argument("--verify", action="store_true", help="read the whole file to see whether it is sound")
-
-
-def _action(actions: Any, name: str, line: str, examples: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(
-        name,
-        help=line,
-        description=f"{line[0].upper()}{line[1:]}.",
-        epilog=f"examples:\n{examples}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    return parser
 
 
 def knowledge(parsed: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ from judges.factor_generation.metrics import (
     by_document,
     tally_row,
 )
-from lm_factuality.errors import ConfigError, DataError, did_you_mean
+from lm_factuality.errors import ConfigError, DataError, did_you_mean, refuse
 from lm_factuality.factor.corpus import parse_corpus
 from lm_factuality.factor.load import load_corpus
 from lm_factuality.factor.rows import Row
@@ -33,7 +33,7 @@ from lm_factuality.factor.scoring import ScoredContinuation, join, score_row
 from lm_factuality.harness import requests
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.stderr import Aggregation
-from lm_factuality.harness.suite_task import refuse, warn_of_unusable, without_chat
+from lm_factuality.harness.suite_task import warn_of_unusable, without_chat
 from lm_factuality.statistics import Outcome, clustered_stderr, mean, pooled_stderr
 
 requests.install()

@@ -9,11 +9,12 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 
+from lm_factuality.errors import refuse
 from lm_factuality.factor.documents import load_texts
 from lm_factuality.factor.texts import parse_texts
 from lm_factuality.harness import rolling
 from lm_factuality.harness.stderr import Aggregation
-from lm_factuality.harness.suite_task import SuiteTask, refuse, warn_of_unusable, without_chat
+from lm_factuality.harness.suite_task import SuiteTask, warn_of_unusable, without_chat
 from lm_factuality.statistics import Outcome, clustered_stderr, mean
 
 rolling.install()

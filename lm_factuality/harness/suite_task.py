@@ -12,7 +12,7 @@ import datasets
 from lm_eval.api.task import ConfigurableTask
 
 from lm_factuality import __version__
-from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.errors import ConfigError
 from lm_factuality.factor.corpus import YAML_FOLDER
 from lm_factuality.harness import stderr
 from lm_factuality.secrets import without_secrets
@@ -22,7 +22,6 @@ logger = logging.getLogger(__name__)
 stderr.install()
 
 SPLIT = "test"
-_SHOWN = 10  # problems of a data file that an error lists
 _KEPT = ("task", "task_alias", "tag")
 
 
@@ -93,13 +92,6 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
 def without_chat(arguments: dict[str, Any]) -> dict[str, Any]:
     """Arguments for ``Instance`` out of those that lm_eval gives to ``construct_requests``."""
     return {key: value for key, value in arguments.items() if key not in ("apply_chat_template", "chat_template")}
-
-
-def refuse(problems: Sequence[str]) -> None:
-    """Raises a DataError that lists the first of ``problems``, if there are any."""
-    if problems:
-        more = [f"... {len(problems)} in all"] if problems[_SHOWN:] else []
-        raise DataError("\n".join([*problems[:_SHOWN], *more]))
 
 
 def warn_of_unusable(task: str, what: str, bad: Sequence[Any], count: int) -> None:

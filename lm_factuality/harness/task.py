@@ -9,13 +9,14 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 
+from lm_factuality.errors import refuse
 from lm_factuality.factor.corpus import parse_corpus
 from lm_factuality.factor.load import load_corpus
 from lm_factuality.factor.rows import Row
 from lm_factuality.factor.scoring import NORMALISATIONS, RowScore, ScoredContinuation, join, score_row
 from lm_factuality.harness import requests
 from lm_factuality.harness.stderr import Aggregation
-from lm_factuality.harness.suite_task import SuiteTask, refuse, warn_of_unusable, without_chat
+from lm_factuality.harness.suite_task import SuiteTask, warn_of_unusable, without_chat
 from lm_factuality.statistics import Outcome, clustered_stderr, mean
 
 requests.install()

@@ -6,10 +6,9 @@ import ast
 import re
 from pathlib import Path
 
-from lm_factuality.errors import DataError
+from lm_factuality.errors import DataError, refuse
 
 _DISAMBIGUATION = re.compile(r"\s*\(disambiguation\)\s*", re.IGNORECASE)
-_SHOWN = 10  # bad lines that an error lists
 
 
 def read_names(path: Path) -> list[str]:
@@ -32,9 +31,7 @@ def read_names(path: Path) -> list[str]:
                 names.append(_name(line))
             except ValueError as error:
                 problems.append(f"{path}:{number}: {error}")
-    if problems:
-        more = [f"... {len(problems)} lines in all"] if len(problems) > _SHOWN else []
-        raise DataError("\n".join([*problems[:_SHOWN], *more]))
+    refuse(problems, "lines")
     if not names:
         raise DataError(f"{path}: no names; expected one a line")
     return list(dict.fromkeys(names))
