@@ -29,7 +29,7 @@ from judges.biographies.types import Fact, Generation
 from judges.lexical import parse_passage
 from judges.lexical.comparison import compare
 from judges.lexical.features import FEATURES, vector
-from judges.lexical.fitting import FOLDS, fit
+from judges.lexical.fitting import FOLDS, fit, to_rows
 from judges.lexical.reliability import auc
 from lm_factuality.console import print_table
 from lm_factuality.errors import DataError, FactualityError
@@ -141,8 +141,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print_table(
         f"{parsed.out}: fitted on {', '.join(fitted['files'])}",
         ("feature", "#coefficient"),
-        [*((name, f"{value:+.3f}") for name, value in content["coefficients"].items()),
-         ("(intercept)", f"{content['intercept']:+.3f}")],
+        to_rows(content),
         [f"{fitted['pairs']:,} pairs of a fact and an entity from {fitted['responses']} responses, "
          f"{fitted['supported']:,} supported; penalty {fitted['penalty']}",
          f"AUC out of fold {fitted['auc_out_of_fold']:.3f}; supported from {content['threshold']:.3f}"],

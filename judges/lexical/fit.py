@@ -17,7 +17,7 @@ from tqdm import tqdm
 from judges.lexical.citations import CitedClaim, read_citations
 from judges.lexical.comparison import compare
 from judges.lexical.features import FEATURES, vector
-from judges.lexical.fitting import FOLDS, fit
+from judges.lexical.fitting import FOLDS, fit, to_rows
 from judges.lexical.reliability import auc
 from lm_factuality.console import print_table
 from lm_factuality.errors import DataError, FactualityError
@@ -94,8 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print_table(
         f"{parsed.out}: fitted on {fitted['file']}",
         ("feature", "#coefficient"),
-        [*((name, f"{value:+.3f}") for name, value in content["coefficients"].items()),
-         ("(intercept)", f"{content['intercept']:+.3f}")],
+        to_rows(content),
         [f"{fitted['pairs']:,} pairs, {fitted['supported']:,} supported, {fitted['names']} names; penalty {fitted['penalty']}",
          f"AUC out of fold {fitted['auc_out_of_fold']:.3f}, on mostly copied claims "
          f"{fitted['auc_out_of_fold_mostly_copied']:.3f}; supported from {content['threshold']:.3f}"],

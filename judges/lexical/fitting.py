@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,3 +95,9 @@ def _out_of_fold(features: Floats, labels: Flags, folds: npt.NDArray[np.int64], 
 
 def _log_loss(probabilities: Floats, labels: Flags) -> float:
     return float(-np.log(np.where(labels, probabilities, 1 - probabilities)).mean())
+
+
+def to_rows(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The coefficients of a file's ``content`` and its intercept, as a table shows them."""
+    named = [*content["coefficients"].items(), ("(intercept)", content["intercept"])]
+    return [(name, f"{value:+.3f}") for name, value in named]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.bench import harness, index, ralm, scoring, shapes
+from lm_factuality.bench.workers import typical_ratio
 from lm_factuality.console import print_table
 from lm_factuality.errors import FactualityError
 from lm_factuality.files import write_json
@@ -92,18 +93,16 @@ def _ralm(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         found = ralm.compare(Path(folder), tasks_folder() / "sample" / "models" / "reader", arguments.runs)
     slow, fast = found.values()
-    ratios = sorted(one / other for one, other in zip(slow.seconds, fast.seconds, strict=True))
+    ratio = typical_ratio(slow, fast)
     worst = max(abs(one - other) for one, other in zip(slow.result, fast.result, strict=True))
     print_table(
         f"In-context RALM on {ralm.NUM_ROWS} rows of the sample, stride 8, cpu, medians of {arguments.runs} runs in turn",
         ("way", "#seconds", "#peak MB"),
         [(way, f"{timing.median:.2f}", f"{timing.peak_mb:.0f}") for way, timing in found.items()],
-        [
-            f"hf-ralm is {ratios[len(ratios) // 2]:.1f} times faster; largest difference of a log-likelihood: {worst:.1g} nats"
-        ],
+        [f"hf-ralm is {ratio:.1f} times faster; largest difference of a log-likelihood: {worst:.1g} nats"],
     )
     yield {
-        "seconds": {way: timing.seconds for way, timing in found.items()}, "ratio": ratios[len(ratios) // 2],
+        "seconds": {way: timing.seconds for way, timing in found.items()}, "ratio": ratio,
         "worst_difference_nats": worst,
     }  # fmt: skip
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lm_factuality.bench.shapes import Operations, TokenRequests, build, count_operations, learn_tokenizer
-from lm_factuality.bench.workers import Timing, in_turn
+from lm_factuality.bench.workers import Timing, in_turn, typical_ratio
 from lm_factuality.factor.rows import Row
 
 HF_BATCHES = (1, 2, 4)
@@ -29,8 +29,7 @@ class Comparison:
     @property
     def speedup(self) -> float:
         """Median of hf's time over hf-tree's, run by run."""
-        ratios = sorted(one / other for one, other in zip(self.hf.seconds, self.tree.seconds, strict=True))
-        return ratios[len(ratios) // 2]
+        return typical_ratio(self.hf, self.tree)
 
     @property
     def worst_difference(self) -> float:

@@ -35,10 +35,13 @@ def find_data(own: Path | None, source: str, data_dir: str | None) -> tuple[Path
     Raises:
         DataError: ``own`` is not there, or the published one is neither here nor can be downloaded.
     """
-    path, is_published = own, False
-    if path is None:
+    if own is None:
         located = locate(find_source(source), data_dir)
-        path, is_published = located.path, located.is_upstream
-    if not path.is_file():
-        raise DataError(f"{path}: no such file; give another, or none for the published one")
-    return path, {"file": path.name, "git_blob": blob_id(path), "is_published": is_published}
+        return located.path, _about(located.path, located.blob, located.is_upstream)
+    if not own.is_file():
+        raise DataError(f"{own}: no such file; give another, or none for the published one")
+    return own, _about(own, blob_id(own), False)
+
+
+def _about(path: Path, blob: str, is_published: bool) -> dict[str, Any]:
+    return {"file": path.name, "git_blob": blob, "is_published": is_published}
