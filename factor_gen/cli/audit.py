@@ -1,0 +1,149 @@
+"""``factor-gen audit``: what a FACTOR benchmark gives away, and a cleaned copy of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lm_factuality.console import print_table
+from lm_factuality.errors import BackendDown
+from lm_factuality.files import write_json, write_lines
+
+if TYPE_CHECKING:
+    from factor_gen.audit.read import Benchmark
+    from factor_gen.audit.records import Audit
+    from factor_gen.audit.tables import Table
+
+EXAMPLES = """\
+  factor-gen audit expert_factor                                      a published file
+  factor-gen audit my_benchmark/my_factor.csv --json audit.json --rows flagged.jsonl
+  factor-gen audit my_benchmark/my_factor.yaml --lm gpt2              a language model without prefix, and with it
+  factor-gen audit expert_factor --fix expert_fixed.csv               a cleaned copy, audited again
+  factor-gen audit my_factor.csv --judge my_judge.yaml --judge-rows 50
+
+the exit code is 0 whatever is found; with --strict it is 1 if a blind baseline is above chance or a row is flagged (large edits
+alone are no reason)"""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of ``audit``."""
+    from factor_gen.audit import SAMPLE
+
+    parser.add_argument(
+        "file",
+        help="a CSV, JSONL or Parquet file in the authors' columns, the YAML of a task, or the name of one (wiki_factor, "
+        "news_factor, expert_factor)",
+    )
+    parser.add_argument("--lm", metavar="MODEL", help="a causal language model, scored without prefix and with it")
+    parser.add_argument("--device", help="what computes --lm, such as cuda:0 (default: the GPU if there is one)")
+    parser.add_argument(
+        "--judge", metavar="JUDGE", help="a judge's YAML: are contradictions false, fluent, consistent?"
+    )
+    parser.add_argument(
+        "--judge-rows", type=_positive, default=100, metavar="N", help="rows that the judge sees (default %(default)s)"
+    )
+    parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the user's cache)")
+    parser.add_argument("--fix", type=Path, metavar="OUT", help="write a cleaned copy (.csv, .jsonl or .parquet)")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write everything that was found")
+    parser.add_argument("--rows", type=Path, metavar="OUT", help="write flagged rows, one a line (JSONL)")
+    parser.add_argument(
+        "--sample", type=_positive, default=SAMPLE, metavar="N",
+        help="score baselines on at most so many rows, drawn by the seed (default %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, help="of folds, samples and resamples (default %(default)s)")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if anything is found")
+
+
+def audit(parsed: argparse.Namespace) -> int:
+    """Audits the file, prints what was found and writes what was asked for."""
+    from factor_gen.audit.audit import audit_rows
+    from factor_gen.audit.fix import fix_rows
+    from factor_gen.audit.read import read_benchmark
+    from factor_gen.audit.tables import all_tables, before_and_after, fix_table
+    from factor_gen.audit.write import check_place, write_fixed
+
+    benchmark = read_benchmark(parsed.file)
+    if parsed.fix is not None:
+        check_place(parsed.fix, benchmark)
+    found = audit_rows(benchmark.rows, parsed.seed, parsed.sample, parsed.lm, parsed.device)
+    found = replace(found, notes=(*found.notes, *_unread(benchmark)))
+    _print(*all_tables(found, parsed.file))
+    if parsed.judge is not None:
+        found = _judged(parsed, benchmark, found)
+    content: dict[str, Any] = {
+        "file": parsed.file,
+        "data": dict(benchmark.provenance),
+        "seed": parsed.seed,
+        **found.to_json(),
+    }
+    if parsed.rows is not None:
+        write_lines(parsed.rows, _flagged_rows(benchmark, found))
+    if parsed.fix is not None:
+        fixed = fix_rows(benchmark.rows)
+        write_fixed(benchmark, fixed, parsed.fix)
+        after = audit_rows(fixed.rows, parsed.seed, parsed.sample)
+        _print(fix_table(fixed, parsed.fix), before_and_after(found, after))
+        changes = {"file": parsed.fix.name, "mended": dict(fixed.mended), "dropped": dict(fixed.dropped)}
+        content["fixed"] = {**changes, **after.to_json()}
+    if parsed.json is not None:
+        write_json(parsed.json, content)
+    return int(parsed.strict and _is_bad(found))
+
+
+def _judged(parsed: argparse.Namespace, benchmark: Benchmark, found: Audit) -> Audit:
+    from factor_gen.audit.judged import judge_rows, open_judge
+    from factor_gen.audit.tables import property_table
+
+    with open_judge(parsed.judge, parsed.store) as judge:
+        properties = judge_rows(judge, benchmark.rows, parsed.seed, parsed.judge_rows)
+        errors, name = judge.usage.errors, judge.name
+    found = replace(found, properties=properties)
+    _print(property_table(found, name, min(parsed.judge_rows, found.rows - found.unscorable)))
+    if errors and not any(each.scored for each in properties):
+        first = next((reason for each in properties for reason in each.unscored), "no answer")
+        raise BackendDown(f"judge {name}: nothing could be scored, the first: {first}")
+    return found
+
+
+def _unread(benchmark: Benchmark) -> list[str]:
+    problems = benchmark.table.problems
+    note = f"lines that cannot be read and are left out: {len(problems):,}"
+    return [f"{note}; the first: {problems[0]}"] if problems else []
+
+
+def _flagged_rows(benchmark: Benchmark, found: Audit) -> Iterator[str]:
+    """A line for each flagged row: where it stands, why, its choices, and what the table says of them."""
+    reasons: dict[int, list[dict[str, str]]] = {}
+    for flag in found.flags:
+        reasons.setdefault(flag.index, []).append(
+            {"reason": flag.reason, **({"detail": flag.detail} if flag.detail else {})}
+        )
+    for index, why in reasons.items():
+        row = benchmark.rows[index]
+        line = {
+            "location": row.location, "doc_id": row.doc_id, "flags": why, "choices": row.choices, "gold": row.gold,
+            **benchmark.beside(index),
+        }  # fmt: skip
+        yield json.dumps(line, ensure_ascii=False, default=str)
+
+
+def _is_bad(found: Audit) -> bool:
+    from factor_gen.audit.flags import LARGE_EDIT
+
+    return bool(found.leaks) or any(flag.reason != LARGE_EDIT for flag in found.flags)
+
+
+def _print(*tables: Table) -> None:
+    for table in tables:
+        print_table(table.title, table.columns, table.rows, table.notes)
+
+
+def _positive(text: str) -> int:
+    value = int(text) if text.isascii() and text.isdigit() else 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number above 0")
+    return value

@@ -1,0 +1,154 @@
+"""``factor-gen build``: makes the benchmark that a YAML describes."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from factor_gen.settings import BuildSettings
+from lm_factuality.console import print_table
+
+_INTERRUPTED = 130  # the exit code of a command that Ctrl-C ended
+EXAMPLES = """\
+  factor-gen build my_corpus.yaml --out my_factor
+  factor-gen build my_corpus.yaml --out trial --documents 50        a first look
+  factor-gen build my_corpus.yaml --out trial --until types         only the first stages
+  RAY_ADDRESS=auto factor-gen build my_corpus.yaml --out /shared/my_factor --engine ray
+
+my_corpus.yaml, at the least:
+  corpus: my_texts/*.txt
+  generate: rules
+  filter: none"""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of ``build``."""
+    from factor_gen.opening import READ, STAGES
+    from factor_gen.pipeline import CHOOSE
+
+    parser.add_argument("config", type=Path, help="YAML with the corpus and the settings")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder for the benchmark; a build that was stopped goes on in it"
+    )
+    parser.add_argument(
+        "--engine", choices=("local", "ray"), help="local processes, or Ray's on many machines (default: the YAML's)"
+    )
+    parser.add_argument(
+        "--workers", type=_positive, help="processes, or actors a stage (default: the YAML's, or one a core)"
+    )
+    parser.add_argument("--documents", type=_positive, help="read this many documents at most")
+    parser.add_argument("--seed", type=_natural, help="instead of the YAML's")
+    parser.add_argument("--restart", action="store_true", help="throw away what an earlier build left in the folder")
+    parser.add_argument(
+        "--until", choices=(READ, *STAGES, CHOOSE), default=CHOOSE, metavar="STAGE",
+        help=f"the last stage to run, of {', '.join((READ, *STAGES, CHOOSE))} (default %(default)s, which writes the files)",
+    )  # fmt: skip
+
+
+def build(parsed: argparse.Namespace) -> int:
+    """Runs the build, prints what became of the documents, and says what to do next."""
+    from factor_gen.config import load_build
+    from factor_gen.pipeline import build
+
+    settings = _overridden(load_build(parsed.config), parsed)
+    try:
+        built = build(
+            settings, parsed.out, restart=parsed.restart, until=parsed.until, command=_command(settings, parsed)
+        )
+    except KeyboardInterrupt:
+        sys.stderr.write(
+            "\nfactor-gen: stopped; the shards that are finished are kept, and the same command goes on with the rest\n"
+        )
+        return _INTERRUPTED
+    _print(settings, built.documents, built.rows, dict(built.unused), bool(built.files))
+    for line in [*_file_lines(dict(built.files)), *_next(settings, parsed, bool(built.files))]:
+        _say(line)
+    return 0
+
+
+def _next(settings: BuildSettings, parsed: argparse.Namespace, is_whole: bool) -> list[str]:
+    """What to type after a build."""
+    out = shlex.quote(str(parsed.out))
+    if not is_whole:
+        return [
+            f"Stopped after {parsed.until}; its shards are in {parsed.out / 'stages'}. The same without --until goes on."
+        ]
+    task = f"--include_path {out} --tasks {settings.name}"
+    return [
+        "Next, score a model on it, and see what it gives away:",
+        f"  lm-factuality run --model hf --model_args pretrained=gpt2 {task}",
+        f"  factor-gen audit {shlex.quote(str(parsed.out / settings.name))}.csv",
+    ]
+
+
+def _overridden(settings: BuildSettings, parsed: argparse.Namespace) -> BuildSettings:
+    given = {name: getattr(parsed, name) for name in ("engine", "workers", "seed") if getattr(parsed, name) is not None}
+    if parsed.documents is not None:
+        given["corpus"] = replace(settings.corpus, documents=parsed.documents)
+    return replace(settings, **given)
+
+
+def _command(settings: BuildSettings, parsed: argparse.Namespace) -> str:
+    """What to type to get the same files again, from the folder of the YAML."""
+    words = ["factor-gen", "build", parsed.config.name, "--out", settings.name]
+    for name in ("documents", "seed"):
+        if getattr(parsed, name) is not None:
+            words += [f"--{name}", str(getattr(parsed, name))]
+    return shlex.join(words)
+
+
+def _print(
+    settings: BuildSettings, documents: int, rows: int, unused: dict[tuple[str, str], int], is_whole: bool
+) -> None:
+    from factor_gen.opening import READ, STAGES
+    from factor_gen.pipeline import CHOOSE
+
+    stages = (READ, *STAGES, CHOOSE)
+    reasons = sorted(unused.items(), key=lambda each: (stages.index(each[0][0]), -each[1], each[0][1]))
+    lines = [(stage, reason, f"{count:,}", f"{count / documents:.1%}") for (stage, reason), count in reasons]
+    last = (
+        "",
+        "rows of the benchmark" if is_whole else "go on to the next stage",
+        f"{rows:,}",
+        f"{rows / documents:.1%}",
+    )
+    print_table(
+        f"{settings.name}: what became of {documents:,} documents",
+        ("left at", "because", "#documents", "#share"),
+        [*lines, last],
+    )
+
+
+def _file_lines(files: dict[str, Path]) -> list[str]:
+    what = {
+        "csv": "the rows, in the columns of the published files", "parquet": "the same rows", "task": "the task for lm_eval",
+        "card": "the dataset card", "unused": "the other documents, each with the reason", "manifest": "what it was made from",
+    }  # fmt: skip
+    return [f"{path}: {what.get(kind, kind)}" for kind, path in files.items()]
+
+
+def _say(line: str) -> None:
+    from rich.console import Console
+
+    Console(markup=False, highlight=False).print(line, soft_wrap=True)
+
+
+def _positive(text: str) -> int:
+    return _at_least(1, text)
+
+
+def _natural(text: str) -> int:
+    return _at_least(0, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number of {least} or more")
+    return value

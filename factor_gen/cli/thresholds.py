@@ -1,0 +1,164 @@
+"""``factor-gen thresholds``: how strict the filters should be, by contradictions that people have labelled."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lm_factuality.console import print_table
+from lm_factuality.errors import ConfigError
+from lm_factuality.files import write_json
+
+if TYPE_CHECKING:
+    from factor_gen.thresholds import Curve, Share
+    from factor_gen.thresholds.labelled import Labelled, Row
+
+EXAMPLES = """\
+  factor-gen thresholds labelled.csv --nli microsoft/deberta-large-mnli
+  factor-gen thresholds labelled.jsonl --nli microsoft/deberta-large-mnli --fluency gpt2 --plot thresholds.png
+  factor-gen thresholds scored.csv --json thresholds.json
+
+LABELLED has a row for each contradiction: prefix, completion, contradiction, and what people say of it: contradictory (0 or 1)
+for --nli, fluent (0 or 1) for --fluency; type is optional. Where it has scores already, contradiction_score (a probability) or
+fluency_score (mean log-likelihood less the completion's, in nats a token), no model is needed."""
+
+_CONTEXT = 100  # words, as a build has it unless it is told otherwise
+
+
+@dataclass(frozen=True)
+class _Filter:
+    """A filter as the command knows it: its option, its columns, and what it keeps."""
+
+    option: str
+    label: str
+    score: str
+    is_margin: bool
+    kept: str
+
+
+_FILTERS = (
+    _Filter("nli", "contradictory", "contradiction_score", False, "probability of contradiction above the threshold"),
+    _Filter("fluency", "fluent", "fluency_score", True, "less than the threshold below the completion, nats a token"),
+)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """The options of ``thresholds``."""
+    parser.add_argument("labelled", type=Path, metavar="LABELLED", help="a .csv file, or JSON lines")
+    parser.add_argument("--nli", metavar="MODEL", help="a sequence classifier: its name on the Hub, or its folder")
+    parser.add_argument(
+        "--fluency", metavar="MODEL", help="a causal language model: its name on the Hub, or its folder"
+    )
+    parser.add_argument(
+        "--context", type=int, default=_CONTEXT, metavar="WORDS", help="of the prefix, for --nli (default %(default)s)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="precision over share kept: .png, .svg or .pdf")
+
+
+def thresholds(parsed: argparse.Namespace) -> int:
+    """Prints precision and share kept for each threshold, and the paper's choice.
+
+    Raises:
+        DataError: the file cannot be used.
+        ConfigError: there is neither a model nor a score.
+        ModelError: a model cannot be used.
+    """
+    from factor_gen.thresholds import curves, to_json
+
+    found: dict[str, list[Curve]] = {}
+    for each in _wanted(parsed):
+        samples = _samples(parsed, each)
+        found[each.option] = curves(samples, each.is_margin)
+        for curve in found[each.option]:
+            _print(each, curve)
+    if parsed.json:
+        write_json(parsed.json, {name: [to_json(curve) for curve in each] for name, each in found.items()})
+    if parsed.plot:
+        from factor_gen.thresholds.plot import draw_thresholds
+
+        draw_thresholds({name: each[0] for name, each in found.items()}, parsed.plot)
+        sys.stdout.write(f"Plot: {parsed.plot}\n")
+    return 0
+
+
+def _wanted(parsed: argparse.Namespace) -> list[_Filter]:
+    """The filters for which there is a model; without any, those for which the file has scores."""
+    from factor_gen.thresholds.labelled import columns_of
+
+    if parsed.context < 0:
+        raise ConfigError(f"--context is {parsed.context}; expected a number of words, 0 for none")
+    if named := [each for each in _FILTERS if getattr(parsed, each.option)]:
+        return named
+    columns = columns_of(parsed.labelled)
+    if scored := [each for each in _FILTERS if each.score in columns]:
+        return scored
+    raise ConfigError(
+        f"{parsed.labelled}: has no {' and no '.join(each.score for each in _FILTERS)}; name a model with --nli or --fluency"
+    )
+
+
+def _samples(parsed: argparse.Namespace, wanted: _Filter) -> list[Labelled]:
+    from factor_gen.thresholds.labelled import Labelled, read_labelled
+
+    model = getattr(parsed, wanted.option)
+    if model is None:
+        rows = read_labelled(parsed.labelled, [wanted.label], [wanted.score], with_texts=False)
+        scores = [each.scores[wanted.score] for each in rows]
+    else:
+        rows = read_labelled(parsed.labelled, [wanted.label], [], with_texts=True)
+        scores = _fluency(model, rows) if wanted.is_margin else _nli(model, rows, parsed.context)
+    return [Labelled(score, row.labels[wanted.label], row.type) for row, score in zip(rows, scores, strict=True)]
+
+
+def _nli(model: str, rows: Sequence[Row], context: int) -> list[float]:
+    from factor_gen.context import last_words
+    from factor_gen.filters.nli import NliModel, Pair
+
+    pairs = [Pair(last_words(row.prefix, context), row.completion, row.contradiction) for row in rows]
+    return NliModel(model).contradictions(pairs)
+
+
+def _fluency(model: str, rows: Sequence[Row]) -> list[float]:
+    from factor_gen.filters.fluency import FluencyModel
+
+    scores = FluencyModel(model).mean_logprobs([text for row in rows for text in (row.contradiction, row.completion)])
+    return [one - other for one, other in zip(scores[::2], scores[1::2], strict=True)]
+
+
+def _print(about: _Filter, curve: Curve) -> None:
+    from factor_gen.thresholds import MOST_FILTERED
+
+    best = curve.best
+    lines = [
+        (
+            f"{each.threshold:.1f}{' *' if best is each else ''}", _share(each.precision), _interval(each.precision),
+            _share(each.kept), f"{each.filtered:.1%}", f"{each.precision.count}/{each.precision.total}",
+        )
+        for each in curve.points
+    ]  # fmt: skip
+    group = "all types" if curve.group == "all" else f"type {curve.group}"
+    notes = [
+        f"kept: {about.kept}",
+        f"{curve.true.total} samples, {curve.true.count} of them {about.label} ({_share(curve.true)}"
+        f"{f', 95% interval {_interval(curve.true)}' if curve.true.total else ''})"
+        + (f"; {curve.unscored} without a score, never kept" if curve.unscored else ""),
+        f"* highest precision with at most {MOST_FILTERED:.0%} filtered out, the paper's choice (appendix A.2)"
+        if best
+        else f"Every threshold filters out more than {MOST_FILTERED:.0%}: the paper's rule chooses none",
+    ]
+    columns = ("threshold", "#precision", "#95% interval", "#kept", "#filtered out", f"#{about.label}/kept")
+    print_table(f"Filter {about.option}, {group}", columns, lines, notes)
+
+
+def _share(share: Share) -> str:
+    return f"{share.value:.1%}" if share.total else "-"
+
+
+def _interval(share: Share) -> str:
+    low, high = share.interval
+    return f"{100 * low:.1f} - {high:.1%}" if share.total else "-"

@@ -1,0 +1,123 @@
+"""The stages on this machine: stage after stage, the shards of each spread over processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from itertools import pairwise
+from multiprocessing import connection
+
+from tqdm import tqdm
+
+from factor_gen.engine.running import died, make_shard, workers_of
+from factor_gen.opening import Opener, close, in_one_process
+from factor_gen.settings import BuildSettings
+from factor_gen.shards import StageFolder
+from factor_gen.stages import Stage
+
+_DELAY = 2  # seconds before a progress bar shows
+
+
+def run_local(settings: BuildSettings, folders: Sequence[StageFolder], shards: int, opener: Opener) -> None:
+    """:func:`factor_gen.engine.run_shards` on this machine."""
+    with _Pool(settings, opener) as pool:
+        for source, target in pairwise(folders):
+            missing = [number for number in range(shards) if not target.has(number)]
+            workers = workers_of(settings, len(missing))
+            with tqdm(
+                total=shards, initial=shards - len(missing), desc=target.stage, unit=" shards", delay=_DELAY
+            ) as bar:
+                if not missing:
+                    continue
+                if workers == 1 or in_one_process(settings, target.stage):
+                    made = _here(settings, opener, source, target, missing)
+                else:
+                    made = pool.run(workers, source, target, missing)
+                for _ in made:
+                    bar.update()
+
+
+def _here(
+    settings: BuildSettings, opener: Opener, source: StageFolder, target: StageFolder, numbers: Sequence[int]
+) -> Iterator[int]:
+    stage = opener(settings, target.stage)
+    try:
+        for number in numbers:
+            make_shard(stage, source, target, number)
+            yield number
+    finally:
+        close(stage)
+
+
+class _Pool:
+    """Processes that are started when the first stage wants them, and serve the stages after it."""
+
+    def __init__(self, settings: BuildSettings, opener: Opener) -> None:
+        self._settings = settings
+        self._opener = opener
+        self._executor: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> _Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._executor is not None:  # what is under way is finished and kept, also after an error or Ctrl-C
+            self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def run(self, workers: int, source: StageFolder, target: StageFolder, numbers: Sequence[int]) -> Iterator[int]:
+        """Makes the shards ``numbers``; yields each when it is there.
+
+        Raises:
+            StageFailed: a stage raised an error, or a process died.
+        """
+        if self._executor is None:
+            self._executor = ProcessPoolExecutor(
+                workers, multiprocessing.get_context("spawn"), _start, (self._settings, self._opener)
+            )
+        target.forget_begun()
+        try:
+            tasks = {self._executor.submit(_make, source, target, number): number for number in numbers}
+            for task in as_completed(tasks):
+                task.result()
+                yield tasks[task]
+        except BrokenProcessPool as error:
+            raise died(source, target, target.begun()) from error
+
+
+_opened: dict[str, Stage] = {}  # of this process
+_given: list[tuple[BuildSettings, Opener]] = []
+
+
+def _start(settings: BuildSettings, opener: Opener) -> None:
+    """What a process does first."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent ends the others in order
+    _given.append((settings, opener))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Ends this process when the one that started it is gone, which a killed one cannot tell."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _make(source: StageFolder, target: StageFolder, number: int) -> None:
+    name = target.stage
+    if name not in _opened:
+        for other in _opened.values():
+            close(other)
+        _opened.clear()
+        settings, opener = _given[0]
+        _opened[name] = opener(settings, name)
+    target.begin(number)
+    try:
+        make_shard(_opened[name], source, target, number)
+    finally:
+        target.end(number)

@@ -1,0 +1,191 @@
+"""The stages on many machines: Ray Data hands the numbers of the shards from stage to stage; the shards lie on shared storage."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from factor_gen.engine.running import StageFailed, died, make_shard, workers_of
+from factor_gen.opening import Opener, in_one_process, missing_package
+from factor_gen.settings import BuildSettings
+from factor_gen.shards import StageFolder
+from factor_gen.stages import Stage
+from lm_factuality.errors import ConfigError, DataError
+
+_DELAY = 2  # seconds before a progress bar shows
+_TRIES = 3  # of a shard
+_PAUSE = 0.5  # seconds after the first try, and so much more after each
+_ADDRESS = "RAY_ADDRESS"
+
+
+def run_ray(settings: BuildSettings, folders: Sequence[StageFolder], shards: int, opener: Opener) -> None:
+    """:func:`factor_gen.engine.run_shards` on the cluster at ``RAY_ADDRESS``, or on one of this machine's own.
+
+    All machines must see the folders, and the YAML's, under the same paths. Each actor holds its stages open.
+    """
+    folders = [StageFolder(folder.path.resolve()) for folder in folders]
+    missing = [number for number in range(shards) if not all(folder.has(number) for folder in folders[1:])]
+    if not missing:
+        return
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise missing_package(error, "engine: ray") from error
+
+    for folder in folders[1:]:
+        folder.forget_begun()
+    with _cluster(ray, workers_of(settings, len(missing))), _quiet(ray):
+        _run(ray, replace(settings, folder=settings.folder.resolve()), folders, missing, opener)
+
+
+def _run(
+    ray: Any, settings: BuildSettings, folders: Sequence[StageFolder], missing: Sequence[int], opener: Opener
+) -> None:
+    resources = ray.cluster_resources()
+    workers = min(len(missing), settings.workers or max(1, int(resources.get("CPU", 1))))
+    groups = _groups(settings, folders)
+    models = sum(has_model for has_model, _ in groups)
+    numbers = ray.data.from_items([{"shard": number} for number in missing], override_num_blocks=len(missing))
+    for has_model, group in groups:
+        actors, gpus = _gpus(resources.get("GPU", 0), models, workers) if has_model else (workers, 0)
+        numbers = numbers.map_batches(
+            _ShardMaker,
+            fn_constructor_args=(settings, opener, group),
+            batch_size=1,
+            compute=ray.data.ActorPoolStrategy(size=actors),
+            num_cpus=1 / len(groups),  # the actors of all groups run side by side
+            **({"num_gpus": gpus} if gpus else {}),
+        )
+    try:
+        with tqdm(total=len(missing), desc="build", unit=" shards", delay=_DELAY) as bar:
+            for _ in numbers.iter_batches(batch_size=1):
+                bar.update()
+    except (ray.exceptions.RayError, StageFailed) as error:
+        raise _readable(error) from error
+
+
+def _groups(settings: BuildSettings, folders: Sequence[StageFolder]) -> list[tuple[bool, list[StageFolder]]]:
+    """The folders that one actor goes through, the first of them its input, and whether it has a model: each stage with a model
+    has actors of its own, those between two of them share theirs."""
+    groups: list[tuple[bool, list[StageFolder]]] = []
+    for source, target in pairwise(folders):
+        has_model = in_one_process(settings, target.stage)
+        if groups and not has_model and not groups[-1][0]:
+            groups[-1][1].append(target)
+        else:
+            groups.append((has_model, [source, target]))
+    return groups
+
+
+def _gpus(available: float, groups: int, workers: int) -> tuple[int, float]:
+    """How many actors a stage with a model has, and what each gets of the GPUs, which ``groups`` such stages share."""
+    if available < 1:
+        return workers, 0
+    if available < groups:
+        return 1, available / groups
+    return min(workers, int(available) // groups), 1
+
+
+class _ShardMaker:
+    """An actor: stages, opened once, that take shard after shard from the first folder to the last."""
+
+    def __init__(self, settings: BuildSettings, opener: Opener, folders: Sequence[StageFolder]) -> None:
+        self._folders = folders
+        self._stages = [opener(settings, folder.stage) for folder in folders[1:]]
+
+    def __call__(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
+        for number in batch["shard"]:
+            for stage, (source, target) in zip(self._stages, pairwise(self._folders), strict=True):
+                _make(stage, source, target, int(number))
+        return batch
+
+
+def _make(stage: Stage, source: StageFolder, target: StageFolder, number: int) -> None:
+    """Makes a shard, again if it fails; what was begun is on disk, so that tries that ended with their process count too.
+
+    Raises:
+        StageFailed: the last try failed.
+    """
+    while not target.has(number):
+        tries = target.begin(number)
+        if tries > _TRIES:
+            raise died(source, target, [number])
+        try:
+            make_shard(stage, source, target, number)
+        except (StageFailed, DataError):
+            if tries == _TRIES:
+                raise
+            time.sleep(tries * _PAUSE)
+    target.end(number)
+
+
+@contextmanager
+def _cluster(ray: Any, workers: int) -> Iterator[None]:
+    """A cluster to run on; one that was started here ends here."""
+    if ray.is_initialized():
+        yield
+        return
+    quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
+    if address := os.environ.get(_ADDRESS):
+        try:
+            ray.init(address=address, **quiet)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise ConfigError(
+                f"{_ADDRESS} is {address!r}: {error}; start a cluster there with ray start --head, or unset {_ADDRESS} to run "
+                "on this machine alone"
+            ) from error
+    else:
+        ray.init(address="local", num_cpus=workers, include_dashboard=False, runtime_env=_same_paths(), **quiet)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _same_paths() -> dict[str, Any]:
+    """Lets the workers of this machine import what this process can import from a checkout."""
+    checkout = str(Path(__file__).resolve().parents[2])
+    paths = [checkout, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {"env_vars": {"PYTHONPATH": os.pathsep.join(paths)}}
+
+
+@contextmanager
+def _quiet(ray: Any) -> Iterator[None]:
+    """No bars and no log of Ray's own; one shard that cannot be made ends the build."""
+    context = ray.data.DataContext.get_current()
+    wanted = {"enable_progress_bars": False, "max_errored_blocks": 0}
+    before = {name: getattr(context, name) for name in wanted}
+    logger = logging.getLogger("ray.data")
+    level = logger.level
+    try:
+        logger.setLevel(logging.ERROR)
+        for name, value in wanted.items():
+            setattr(context, name, value)
+        yield
+    finally:
+        logger.setLevel(level)
+        for name, value in before.items():
+            setattr(context, name, value)
+
+
+def _readable(error: BaseException) -> StageFailed:
+    """The error that a stage raised, out of those that Ray wraps it in."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, StageFailed):
+        cause = getattr(cause, "cause", None) or cause.__cause__
+    if cause is not None:
+        return StageFailed(str(cause))
+    last = str(error).strip().splitlines()[-1]
+    return StageFailed(
+        f"Ray could not make every shard: {type(error).__name__}: {last}\n"
+        "the shards that are finished are kept: start the build again to go on"
+    )

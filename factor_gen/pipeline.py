@@ -1,0 +1,192 @@
+"""A whole build: read, then the stages over all shards, then the choice and the files of the benchmark."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from tqdm import tqdm
+
+from factor_gen.config import describe
+from factor_gen.corpus import CorpusRecord, corpus_record, distinct, read_documents
+from factor_gen.corpus.record import from_json
+from factor_gen.engine import run_shards
+from factor_gen.opening import READ, STAGES, Opener, close, open_stage
+from factor_gen.records import Example
+from factor_gen.settings import BuildSettings
+from factor_gen.shards import StageFolder, discard, prepare, split
+from lm_factuality.errors import ConfigError, DataError, did_you_mean
+from lm_factuality.files import write_json
+
+_LOG = logging.getLogger(__name__)
+_FOLDER = "stages"
+_CORPUS = "corpus.json"
+_DELAY = 2  # seconds before a progress bar shows
+CHOOSE = "choose"
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a build made: its files by what they are (none if it ended at an earlier stage), and what became of the documents.
+
+    ``unused`` counts documents by stage and reason; ``rows`` are those that got to the end of the last stage that ran.
+    """
+
+    out: Path
+    documents: int
+    rows: int
+    unused: Mapping[tuple[str, str], int]
+    files: Mapping[str, Path] = field(default_factory=dict)
+
+
+def build(
+    settings: BuildSettings,
+    out: Path,
+    *,
+    restart: bool = False,
+    until: str = CHOOSE,
+    command: str = "",
+    opener: Opener = open_stage,
+) -> Built:
+    """Builds the benchmark in ``out``, from what an earlier build left in ``out/stages`` as far as its settings are the same.
+
+    ``restart`` throws that away first. ``until`` names the last stage to run. ``command`` is what the manifest says to type to
+    build it again. The files are the same bytes however often the build was stopped, and for every engine.
+
+    Raises:
+        ConfigError: settings that cannot be used, or another build at work in ``out``.
+        DataError: a corpus that cannot be read, a stage that failed on a shard (StageFailed), or no row in the end.
+    """
+    if until not in (names := [READ, *STAGES, CHOOSE]):
+        raise ConfigError(
+            f"no stage is called {until!r}{did_you_mean(until, names)}; expected one of {', '.join(names)}"
+        )
+    wanted = names[1 : names.index(until) + 1]
+    root = out / _FOLDER
+    with _alone(out):
+        if restart:
+            discard(root)
+            (root / _CORPUS).unlink(missing_ok=True)
+        record = _record(settings, root)
+        fingerprints = _fingerprints(settings, [name for name in wanted if name != CHOOSE], opener)
+        seeded = [(name, {**fingerprint, "seed": settings.seed}) for name, fingerprint in fingerprints.items()]
+        folders = prepare(root, [(READ, _reads(settings, record)), *seeded])
+        shards = _read(settings, record, folders[0])
+        run_shards(settings, folders, shards, opener)
+        examples = folders[-1].examples(shards)
+        if until != CHOOSE:
+            return _counted(examples, out)
+        return _written(settings, examples, out, record, fingerprints, command)
+
+
+def _written(
+    settings: BuildSettings,
+    examples: Iterator[Example],
+    out: Path,
+    record: CorpusRecord,
+    fingerprints: Mapping[str, Mapping[str, Any]],
+    command: str,
+) -> Built:
+    from factor_gen.audit.reservoir import Reservoir
+    from factor_gen.audit.tables import card_figures
+    from factor_gen.choose import choose_rows
+    from factor_gen.output import Provenance, write_benchmark
+
+    kept = Reservoir(settings.seed)
+    items = kept.watch(choose_rows(settings.choose, settings.seed, examples))
+    stages = {name: _portable(fingerprint) for name, fingerprint in fingerprints.items()}
+    provenance = Provenance(describe(settings), record.describe(), stages, command)
+    written = write_benchmark(settings, items, out, provenance, lambda: card_figures(kept.rows, settings.seed))
+    return Built(out, written.counts.documents, written.counts.rows, written.counts.unused, written.files)
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Keeps other builds out of ``out``."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with FileLock(out / ".build.lock", timeout=0):
+            yield
+    except Timeout as error:
+        raise ConfigError(
+            f"{out}: another build is at work in this folder; wait for it, or choose another --out"
+        ) from error
+    except (FileExistsError, NotADirectoryError, PermissionError) as error:
+        raise DataError(f"{out}: cannot be written: {error}; choose another --out") from error
+
+
+def _record(settings: BuildSettings, root: Path) -> CorpusRecord:
+    """What the corpus is, summed up again only where it may have changed."""
+    path = root / _CORPUS
+    before = None
+    try:
+        before = from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError):
+        _LOG.debug("%s: no record of an earlier build", path)
+    record = corpus_record(settings, before)
+    if record != before:
+        write_json(path, record.to_json())
+    return record
+
+
+def _reads(settings: BuildSettings, record: CorpusRecord) -> dict[str, Any]:
+    """What decides which documents are read and how they are cut into shards."""
+    corpus = settings.corpus
+    kept = {name: getattr(corpus, name) for name in ("config", "split", "text", "id", "documents")}
+    return {"corpus": record.describe(), **kept, "shard": settings.shard}
+
+
+def _fingerprints(settings: BuildSettings, names: list[str], opener: Opener) -> dict[str, Mapping[str, Any]]:
+    """What decides each stage's output; opening the stages here also tells at once what a stage lacks."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for name in names:
+        stage = opener(settings, name)
+        try:
+            found[name] = dict(stage.fingerprint)
+        finally:
+            close(stage)
+    return found
+
+
+def _read(settings: BuildSettings, record: CorpusRecord, folder: StageFolder) -> int:
+    """Cuts the corpus into shards, unless that is done; returns their number. What was read of it before is passed over."""
+    done = folder.shards
+    if done is not None:
+        return done
+    documents = tqdm(read_documents(settings, record.commit), desc=READ, unit=" documents", delay=_DELAY)
+    shards = 0
+    for shard in split(distinct(documents), settings.shard):
+        if not folder.has(shards):
+            folder.write(shards, shard)
+        shards += 1
+    if not shards:
+        raise DataError("the corpus holds no documents; look at corpus in the YAML: path or dataset, and documents")
+    folder.finish(shards)
+    return shards
+
+
+def _counted(examples: Iterator[Example], out: Path) -> Built:
+    documents = 0
+    unused: Counter[tuple[str, str]] = Counter()
+    for example in examples:
+        documents += 1
+        if example.unused:
+            stage, _, reason = example.unused.partition(": ")
+            unused[stage, reason] += 1
+    return Built(out, documents, documents - unused.total(), unused)
+
+
+def _portable(value: Any) -> Any:
+    """``value`` without the folders of this machine: of an absolute path the last part."""
+    if isinstance(value, Mapping):
+        return {key: _portable(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_portable(each) for each in value]
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value

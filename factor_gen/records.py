@@ -1,0 +1,79 @@
+"""What the stages hand on: documents, examples, and the contradictions that are tried for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+ENTITY, PREDICATE, CIRCUMSTANCE, COREFERENCE, LINK = "entity", "predicate", "circumstance", "coreference", "link"
+ERROR_TYPES = (PREDICATE, ENTITY, CIRCUMSTANCE, COREFERENCE, LINK)  # in the order of table 3
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text of the corpus. ``location`` says where it stands (``file:line`` or the like), for messages."""
+
+    id: str
+    text: str
+    location: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A contradiction that was generated: a whole completion with something wrong in it.
+
+    ``edit`` is the change as ``old -> new``, several joined by ``; ``. ``generator`` says what made it (``rules/number``,
+    ``llm``). The filters add ``contradiction``, the NLI model's probability, and ``fluency``, its mean log-likelihood minus the
+    original's in nats a token; and ``rejected``, why it may not be chosen (empty: it may).
+    """
+
+    text: str
+    type: str
+    edit: str
+    generator: str
+    contradiction: float | None = None
+    fluency: float | None = None
+    rejected: str = ""
+
+    @property
+    def is_compound(self) -> bool:
+        """Whether it was put together of two others; see :mod:`factor_gen.choose.compound`."""
+        return " + " in self.generator
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A document on its way to a row of the benchmark.
+
+    ``prefix`` ends in the white space that separates it from ``completion``. ``types`` are the error types that the completion
+    has something to edit for. ``lost`` counts by reason what a generator wrote and could not be used. ``unused`` says why no row
+    comes of the document, as ``stage: reason``; later stages pass such an example on as it is, without its texts.
+    """
+
+    doc_id: str
+    prefix: str = ""
+    completion: str = ""
+    types: tuple[str, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    lost: Mapping[str, int] = field(default_factory=dict)
+    unused: str = ""
+
+    def drop(self, stage: str, reason: str) -> Example:
+        """The example as one that no row comes of; what was generated for it stays, to be counted."""
+        return Example(self.doc_id, candidates=self.candidates, lost=self.lost, unused=f"{stage}: {reason}")
+
+    def with_candidates(self, candidates: tuple[Candidate, ...]) -> Example:
+        """The example with other candidates."""
+        return replace(self, candidates=candidates)
+
+
+def to_json(example: Example) -> dict[str, Any]:
+    """The example as JSON has it; what is empty is left out."""
+    return {key: value for key, value in asdict(example).items() if value not in ("", (), {})}
+
+
+def from_json(values: Mapping[str, Any]) -> Example:
+    """What ``to_json`` made."""
+    candidates = tuple(Candidate(**each) for each in values.get("candidates", ()))
+    return Example(**{**values, "types": tuple(values.get("types", ())), "candidates": candidates})

@@ -1,0 +1,185 @@
+"""What the stages leave on disk: a folder a stage, a file a shard, and the settings that it was made with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from factor_gen.records import Example, from_json, to_json
+from lm_factuality.errors import DataError
+from lm_factuality.files import write_json, write_text
+
+_LOG = logging.getLogger(__name__)
+_ABOUT = "stage.json"
+_DONE = "done.json"
+_BEGUN = ".begun-"
+_CHUNK = 16_000_000  # characters of text a shard holds at most, unless one document alone has more
+
+
+@dataclass(frozen=True)
+class StageFolder:
+    """The shards of one stage. A file is whole or not there, so that whoever makes a shard may be stopped at any time."""
+
+    path: Path
+
+    @property
+    def stage(self) -> str:
+        """The stage's name."""
+        return self.path.name.partition("-")[2]
+
+    def part(self, number: int) -> Path:
+        """The file of a shard, counted from 0."""
+        return self.path / f"part-{number:05d}.jsonl"
+
+    def has(self, number: int) -> bool:
+        """Whether the shard is there."""
+        return self.part(number).is_file()
+
+    def write(self, number: int, examples: Iterable[Example]) -> None:
+        """Writes a shard.
+
+        Raises:
+            DataError: the folder cannot be written.
+        """
+        lines = (json.dumps(to_json(example), ensure_ascii=False) for example in examples)
+        write_text(self.part(number), "".join(f"{line}\n" for line in lines))
+
+    def read(self, number: int) -> list[Example]:
+        """The examples of a shard.
+
+        Raises:
+            DataError: it is not there, or damaged.
+        """
+        return list(self._examples(number))
+
+    def _examples(self, number: int) -> Iterator[Example]:
+        path, row = self.part(number), 0
+        try:
+            with path.open(encoding="utf-8", newline="\n") as lines:
+                for line in lines:
+                    row += 1
+                    yield from_json(json.loads(line))
+        except FileNotFoundError as error:
+            raise DataError(f"{path}: the shard is not there; start the build again to make it") from error
+        except (OSError, ValueError, TypeError) as error:
+            raise DataError(
+                f"{path}:{row}: damaged ({error}); remove {path.parent} and start the build again"
+            ) from error
+
+    def examples(self, shards: int) -> Iterator[Example]:
+        """The examples of all shards, in order, one in memory at a time."""
+        for number in range(shards):
+            yield from self._examples(number)
+
+    def begin(self, number: int) -> int:
+        """Notes that a process is about to make the shard; returns how often that was noted, this time included."""
+        times = self._begun(number)
+        tries = len(times.read_bytes()) + 1 if times.is_file() else 1
+        times.write_bytes(b"." * tries)
+        return tries
+
+    def end(self, number: int) -> None:
+        """Forgets what ``begin`` noted."""
+        self._begun(number).unlink(missing_ok=True)
+
+    def begun(self) -> list[int]:
+        """The shards that were begun and not ended: a process is at work on them, or died at it."""
+        return sorted(int(path.name.removeprefix(_BEGUN)) for path in self.path.glob(f"{_BEGUN}*"))
+
+    def forget_begun(self) -> None:
+        """Forgets what processes of an earlier build had begun."""
+        for number in self.begun():
+            self.end(number)
+
+    def _begun(self, number: int) -> Path:
+        return self.path / f"{_BEGUN}{number}"
+
+    @property
+    def shards(self) -> int | None:
+        """How many shards the stage has once it is done; None before."""
+        try:
+            return int(json.loads((self.path / _DONE).read_text(encoding="utf-8"))["shards"])
+        except (OSError, ValueError, KeyError):
+            return None
+
+    def finish(self, shards: int) -> None:
+        """Marks the stage as done."""
+        write_json(self.path / _DONE, {"shards": shards})
+
+
+def prepare(root: Path, stages: Sequence[tuple[str, Mapping[str, Any]]]) -> list[StageFolder]:
+    """The folders of ``stages`` (name and what decides their output), in order, empty or with shards that are still good.
+
+    A stage whose settings are no longer those of its folder is removed, and so is every stage after it, for their input changes.
+    """
+    folders, before = [], ""
+    for number, (name, settings) in enumerate(stages, start=1):
+        folder = StageFolder(root / f"{number}-{name}")
+        about = json.loads(json.dumps({"stage": name, "settings": settings, "before": before}))
+        before = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+        found = _about(folder.path)
+        if found != about:
+            if folder.path.exists():
+                _LOG.warning("%s is made anew: %s", name, _change(found, about))
+            discard(root, number)
+            write_json(folder.path / _ABOUT, about)
+        for left in folder.path.glob(".*.part"):  # of a build that was killed while it wrote
+            left.unlink(missing_ok=True)
+        folders.append(folder)
+    return folders
+
+
+def discard(root: Path, number: int = 1) -> None:
+    """Removes the folders of the stages from ``number`` on.
+
+    Raises:
+        DataError: they cannot be removed.
+    """
+    for path in sorted(root.glob("[0-9]*-*")):
+        if path.is_dir() and int(path.name.partition("-")[0]) >= number:
+            try:
+                shutil.rmtree(path)
+            except OSError as error:
+                raise DataError(f"{path}: cannot be removed: {error}; remove it and start again") from error
+
+
+def split(examples: Iterable[Example], size: int) -> Iterator[list[Example]]:
+    """Consecutive examples in lists of ``size``, shorter where their texts are long."""
+    shard: list[Example] = []
+    characters = 0
+    for example in examples:
+        if shard and (len(shard) == size or characters + len(example.prefix) > _CHUNK):
+            yield shard
+            shard, characters = [], 0
+        shard.append(example)
+        characters += len(example.prefix)
+    if shard:
+        yield shard
+
+
+def _about(folder: Path) -> Any:
+    try:
+        return json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _change(found: Any, about: Mapping[str, Any]) -> str:
+    """Which settings changed."""
+    if not isinstance(found, Mapping) or not isinstance(found.get("settings"), Mapping):
+        return "its folder does not say what it was made with"
+    old, new = found["settings"], about["settings"]
+    names = [f"{name} was {_short(old.get(name))}, is {_short(new.get(name))}"
+             for name in sorted({*old, *new}) if old.get(name) != new.get(name)]  # fmt: skip
+    return "; ".join(names) or "a stage before it changed"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:77]}..."

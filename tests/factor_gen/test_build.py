@@ -1,0 +1,83 @@
+"""The command ``factor-gen build``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from factor_gen import pipeline
+from factor_gen.cli import build as command
+from lm_factuality.errors import ConfigError
+from tests.factor_gen.corpora import write_corpus
+from tests.factor_gen.tiny_stages import open_tiny
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = pipeline.build
+    monkeypatch.setattr(pipeline, "build", lambda *given, **named: real(*given, **named, opener=open_tiny))
+
+
+def run(*arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    command.options(parser)
+    return command.build(parser.parse_args(arguments))
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_build_says_what_became_of_the_documents_and_what_to_type(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = write_corpus(tmp_path, documents=5), tmp_path / "out"
+    with (tmp_path / "corpus.jsonl").open("a") as file:
+        file.write('{"text": ""}\n')
+    assert run(str(path), "--out", str(out), "--workers", "1") == 0
+    said = capsys.readouterr().out
+    assert "what became of 6 documents" in said
+    assert "the text is empty" in said
+    assert f"{out}/corpus.csv: the rows" in said
+    assert f"lm-factuality run --model hf --model_args pretrained=gpt2 --include_path {out} --tasks corpus" in said
+    assert f"factor-gen audit {out}/corpus.csv" in said
+    assert '"factor-gen build corpus.yaml --out corpus"' in (out / "manifest.json").read_text()
+
+
+@pytest.mark.usefixtures("tiny")
+def test_options_go_over_the_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = write_corpus(tmp_path), tmp_path / "out"
+    assert (
+        run(str(path), "--out", str(out), "--documents", "3", "--seed", "4", "--until", "select", "--workers", "1") == 0
+    )
+    assert "what became of 3 documents" in (said := capsys.readouterr().out)
+    assert "Stopped after select" in said
+    assert [each.name for each in sorted((out / "stages").iterdir())] == ["1-read", "2-select", "corpus.json"]
+    assert run(str(path), "--out", str(out), "--documents", "3", "--seed", "4", "--workers", "1") == 0
+    assert "--documents 3 --seed 4" in (out / "manifest.json").read_text()
+
+
+@pytest.mark.parametrize(
+    "option", [["--workers", "0"], ["--documents", "x"], ["--seed", "-1"], ["--engine", "spark"], ["--until", "type"]]
+)
+def test_options_that_make_no_sense_are_refused(
+    tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(str(write_corpus(tmp_path)), "--out", str(tmp_path / "out"), *option)
+    assert option[1] in capsys.readouterr().err
+
+
+def test_a_yaml_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: not a readable YAML file"):
+        run(str(tmp_path / "none.yaml"), "--out", str(tmp_path / "out"))
+
+
+def test_ctrl_c_ends_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline, "build", interrupted)
+    assert run(str(write_corpus(tmp_path)), "--out", str(tmp_path / "out")) == 130
+    assert "finished are kept" in capsys.readouterr().err

@@ -1,0 +1,208 @@
+"""Corpora of every kind give the same documents; what cannot be read is named by file and line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from factor_gen.corpus import corpus_record, distinct, read_documents
+from factor_gen.records import Document
+from factor_gen.settings import BuildSettings, CorpusSettings
+from lm_factuality.errors import DataError
+
+TEXTS = ["The mill stood.\nIt was red.", "", "Größe “ja” \U0001f600, a\tb"]
+
+
+def settings_of(folder: Path, path: str, **keys: Any) -> BuildSettings:
+    return BuildSettings("test", folder, CorpusSettings(path, **keys))
+
+
+def documents(folder: Path, path: str, **keys: Any) -> list[Document]:
+    return list(read_documents(settings_of(folder, path, **keys)))
+
+
+def write_table(path: Path) -> None:
+    rows = [{"id": f"t{number}", "text": text, "more": 1} for number, text in enumerate(TEXTS)]
+    if path.name.endswith(".parquet"):
+        import pyarrow
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=2)
+    elif path.name.endswith(".csv"):
+        with path.open("w", encoding="utf-8-sig", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        path.write_bytes(gzip.compress(content) if path.name.endswith(".gz") else content)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.csv", "a.parquet"])
+def test_tables_give_the_same_documents(tmp_path: Path, name: str) -> None:
+    write_table(tmp_path / name)
+    read = documents(tmp_path, name)
+    assert [(each.id, each.text) for each in read] == [("t0", TEXTS[0]), ("t1", ""), ("t2", TEXTS[2])]
+    assert name in read[2].location
+
+
+def test_a_folder_of_the_datasets_library_is_a_dataset(tmp_path: Path) -> None:
+    import datasets
+
+    made = datasets.Dataset.from_list([{"text": text} for text in TEXTS])
+    datasets.DatasetDict({"train": made, "test": made.select([0])}).save_to_disk(str(tmp_path / "saved"))
+    settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="saved", split="train"))
+    assert [(each.id, each.text) for each in read_documents(settings)] == [
+        (str(n), t) for n, t in enumerate(TEXTS, start=1)
+    ]
+    assert {"dataset_dict.json"} <= {each.name for each in corpus_record(settings).files}
+    wrong = replace(settings, corpus=CorpusSettings(dataset="saved", split="dev"))
+    with pytest.raises(DataError, match="no split 'dev'; found train, test"):
+        list(read_documents(wrong))
+
+
+def test_a_dataset_of_the_hub_is_read_at_one_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+    import huggingface_hub
+
+    commits, asked = iter(["a" * 40, "b" * 40]), []
+
+    def load_dataset(*given: Any, **named: Any) -> list[dict[str, str]]:
+        asked.append((given, named))
+        return [{"text": text} for text in TEXTS]
+
+    info = lambda *_, **__: SimpleNamespace(sha=next(commits))  # noqa: E731
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", info)
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="some/news", config="en"))
+    first = corpus_record(settings)
+    assert first.describe() == {"dataset": "some/news", "commit": "a" * 40}
+    assert corpus_record(settings, first) == first  # a build goes on with the commit that it began with
+    assert corpus_record(settings).commit == "b" * 40
+    assert [each.text for each in read_documents(settings, first.commit)] == TEXTS
+    assert asked == [(("some/news", "en"), {"split": "train", "streaming": True, "revision": "a" * 40})]
+    pinned = replace(settings, corpus=replace(settings.corpus, revision="c" * 40))
+    assert corpus_record(pinned, first).commit == "c" * 40  # asks nobody
+
+
+def test_a_dataset_that_the_hub_does_not_give_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="nobody/nothing"))
+    with pytest.raises(DataError, match="the Hub does not answer for it"):
+        corpus_record(settings)
+
+
+@pytest.mark.parametrize("given", ["texts", "texts/*.txt", "**/*.txt"])
+def test_text_files_are_documents_in_the_order_of_their_paths(tmp_path: Path, given: str) -> None:
+    (tmp_path / "texts").mkdir()
+    for name in ("b.txt", "a.txt", "c.md"):
+        (tmp_path / "texts" / name).write_bytes(f"I am {name}.\r\n".encode())
+    read = documents(tmp_path, given)
+    assert [Path(each.id).name for each in read] == ["a.txt", "b.txt"]
+    assert read[0].text == "I am a.txt.\r\n"
+    record = corpus_record(settings_of(tmp_path, given))
+    assert [each.name for each in record.files] == ["texts/a.txt", "texts/b.txt"]
+    absolute = corpus_record(settings_of(tmp_path, f"{tmp_path}/texts/*.txt"))
+    assert [each.name for each in absolute.files] == ["a.txt", "b.txt"]
+
+
+def test_rows_without_an_id_are_numbered_and_told_apart_by_file(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_text('{"text": "x"}\n\n{"text": "y", "id": 5}\n')
+    assert [each.id for each in documents(tmp_path, "a.jsonl")] == ["1", "5"]
+    assert [each.id for each in documents(tmp_path, "*.jsonl")] == ["a.jsonl:1", "5", "b.jsonl:1", "5"]
+
+
+def test_documents_are_limited_and_columns_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"name": n, "full_prefix": f"t{n}"}) + "\n" for n in range(5)))
+    read = documents(tmp_path, "a.jsonl", text="full_prefix", id="name", documents=2)
+    assert [(each.id, each.text) for each in read] == [("0", "t0"), ("1", "t1")]
+
+
+def test_the_published_csv_is_read_by_its_columns(shared: Path) -> None:
+    read = documents(shared / "data" / "factor", "news_factor.csv", text="full_prefix", id="doc_id")
+    assert len(read) == 736
+    assert all(each.text and each.id for each in read)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.jsonl", b'{"text": "x"}\n{"text": }\n', r"a\.jsonl:2: not valid JSON"),
+        ("a.jsonl", b'["x"]\n', r"a\.jsonl:1: found a JSON list, expected an object"),
+        ("a.jsonl", b'{"txt": "x"}\n', r"a\.jsonl:1: no column 'text'; did you mean txt\?; found 'txt'"),
+        ("a.jsonl", b'{"text": 3}\n', r"a\.jsonl:1: 'text' is a int"),
+        ("a.jsonl", b'{"text": "x", "id": [1]}\n', r"a\.jsonl:1: 'id' is a list"),
+        ("a.jsonl", b'{"text": "x"}\n{"text": "\xff"}\n', r"a\.jsonl:2: byte 0xff is not UTF-8"),
+        ("a.jsonl.gz", b"no gzip", r"a\.jsonl\.gz:1: cannot be read on"),
+        ("a.csv", b"id,text\n1,x,y\n", r"a\.csv:2: 3 cells, expected 2"),
+        ("a.csv", b'id,text\n1,"x\n', r"a\.csv:2: not sound CSV"),
+        ("a.csv", b"", r"a\.csv: empty"),
+        ("a.parquet", b"no parquet", r"a\.parquet, row 0: not readable Parquet"),
+        ("a.txt", b"one\ntwo \xe9\n", r"a\.txt:2: byte 0xe9 at offset 8 is not UTF-8"),
+        ("a.pdf", b"%PDF", r"ends in '\.pdf', expected \.jsonl"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=problem):
+        documents(tmp_path, name)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [("none.txt", "no such file or folder"), ("*.txt", "no file fits"), (".", r"holds no \*\.txt")],
+)
+def test_no_files_are_an_error(tmp_path: Path, given: str, problem: str) -> None:
+    with pytest.raises(DataError, match=problem):
+        documents(tmp_path, given)
+
+
+def test_halves_of_surrogate_pairs_are_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a \\ud800 b", "id": "\\udc00"}\n')
+    assert [(each.id, each.text) for each in documents(tmp_path, "a.jsonl")] == [("\ufffd", "a \ufffd b")]
+
+
+def test_repeated_ids_and_texts_are_unused_and_empty_texts_are_not_repeats() -> None:
+    given = [
+        Document("a", "one"),
+        Document("b", "two"),
+        Document("a", "three"),
+        Document("c", "one"),
+        Document("d", ""),
+        Document("e", ""),
+    ]
+    assert [each.unused for each in distinct(given)] == [
+        "", "", "read: the id of another document", "read: the text of another document", "", "",
+    ]  # fmt: skip
+
+
+def test_many_documents_are_told_apart_in_little_memory() -> None:
+    import tracemalloc
+
+    tracemalloc.start()
+    used = sum(not each.unused for each in distinct(Document(str(n), f"text {n}") for n in range(30_000)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert used == 30_000
+    assert peak < 3_000_000
+
+
+def test_the_record_says_when_a_file_changed(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "x"}\n')
+    settings = settings_of(tmp_path, "a.jsonl")
+    first = corpus_record(settings)
+    assert corpus_record(settings, first) == first
+    (tmp_path / "a.jsonl").write_text('{"text": "yz"}\n')
+    changed = corpus_record(settings, first)
+    assert changed.describe() != first.describe()
+    assert "mtime" not in json.dumps(first.describe())

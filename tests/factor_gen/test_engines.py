@@ -1,0 +1,140 @@
+"""Engines: the same bytes whatever runs the stages and however often it is stopped; failures name stage, shard, documents."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from factor_gen.config import load_build
+from factor_gen.engine import StageFailed
+from factor_gen.engine.ray import _gpus, _groups
+from factor_gen.opening import STAGES
+from factor_gen.pipeline import build
+from factor_gen.settings import BuildSettings, FilterSettings, GenerateSettings
+from factor_gen.shards import StageFolder
+from tests.factor_gen.corpora import write_corpus
+from tests.factor_gen.tiny_stages import TROUBLE, open_tiny
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> BuildSettings:
+    return load_build(write_corpus(tmp_path_factory.mktemp("corpus"), documents=20, shard=4))
+
+
+@pytest.fixture(scope="module")
+def expected(settings: BuildSettings, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
+    """Every file of an uninterrupted build in one process."""
+    out = tmp_path_factory.mktemp("expected")
+    build(replace(settings, workers=1), out, opener=open_tiny)
+    return contents(out)
+
+
+def contents(out: Path) -> Mapping[str, bytes]:
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+
+
+def test_processes_make_what_one_process_makes(
+    settings: BuildSettings, expected: Mapping[str, bytes], tmp_path: Path
+) -> None:
+    build(replace(settings, workers=2), tmp_path, opener=open_tiny)
+    assert contents(tmp_path) == expected
+
+
+def test_ray_makes_the_same_though_a_stage_fails_and_an_actor_dies(
+    settings: BuildSettings, expected: Mapping[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="needs the extra ray")
+    trouble = tmp_path / "trouble"
+    trouble.mkdir()
+    monkeypatch.setenv(TROUBLE, f"types raise-once d9 {trouble};generate die-once d14 {trouble}")
+    build(replace(settings, engine="ray", workers=2), tmp_path / "out", opener=open_tiny)
+    assert {path.name for path in trouble.iterdir()} == {"types-raise-once", "generate-die-once"}
+    assert contents(tmp_path / "out") == expected
+
+
+def test_stages_with_models_have_actors_of_their_own_and_share_the_gpus(settings: BuildSettings) -> None:
+    folders = [StageFolder(Path(f"{number}-{name}")) for number, name in enumerate(["read", *STAGES], start=1)]
+
+    def grouped(build: BuildSettings) -> list[tuple[bool, list[str]]]:
+        return [(has_model, [folder.stage for folder in group]) for has_model, group in _groups(build, folders)]
+
+    assert grouped(settings) == [(False, ["read", *STAGES])]
+    with_models = replace(settings, filter=FilterSettings(), generate=GenerateSettings("llm", "lexical"))
+    assert grouped(with_models) == [
+        (False, ["read", "select", "types"]), (True, ["types", "generate"]), (True, ["generate", "filter"]),
+    ]  # fmt: skip
+    assert _gpus(0, 2, 8) == (8, 0)
+    assert _gpus(1, 2, 8) == (1, 0.5)
+    assert _gpus(6, 2, 8) == (3, 1)
+    assert _gpus(6, 2, 2) == (2, 1)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_failing_stage_is_named_and_finished_shards_are_kept(
+    settings: BuildSettings,
+    expected: Mapping[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    workers: int,
+) -> None:
+    monkeypatch.setenv(TROUBLE, f"types raise d9 {tmp_path}")
+    out = tmp_path / "out"
+    with pytest.raises(StageFailed, match=r"stage types, shard 2 \(documents 'd8' to 'd11'\): ValueError: no luck"):
+        build(replace(settings, workers=workers), out, opener=open_tiny)
+    assert (out / "stages/3-types/part-00001.jsonl").is_file()
+    assert not (out / "stages/3-types/part-00002.jsonl").exists()
+    assert not (out / "corpus.csv").exists()
+    monkeypatch.delenv(TROUBLE)
+    build(replace(settings, workers=1), out, opener=open_tiny)
+    assert contents(out) == expected
+
+
+def test_an_error_a_user_can_mend_keeps_its_text(
+    settings: BuildSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TROUBLE, f"filter refuse d0 {tmp_path}")
+    with pytest.raises(
+        StageFailed, match=r"stage filter, shard 0 .*: the data is bad\nthe shards that are finished are kept"
+    ):
+        build(replace(settings, workers=1), tmp_path / "out", opener=open_tiny)
+
+
+def test_a_process_that_dies_is_named(settings: BuildSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TROUBLE, f"select die d9 {tmp_path}")
+    with pytest.raises(StageFailed, match=r"stage select, shard 2 \(documents 'd8' to 'd11'\).*died"):
+        build(replace(settings, workers=2), tmp_path / "out", opener=open_tiny)
+
+
+@pytest.mark.parametrize("stage", ["read", "select", "types", "filter"])
+def test_killed_and_started_again_the_bytes_are_the_same(
+    settings: BuildSettings, expected: Mapping[str, bytes], tmp_path: Path, stage: str
+) -> None:
+    out = tmp_path / "out"
+    marker = tmp_path / f"{stage}-wait"
+    script = "import sys\nfrom tests.factor_gen import killed\nkilled.main(*sys.argv[1:])\n"
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), TROUBLE: f"{stage} wait d9 {tmp_path}"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(settings.folder / "corpus.yaml"), str(out)], env=environment, cwd=tmp_path
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not marker.exists():
+            assert process.poll() is None, "the build ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert not (out / "corpus.csv").exists()
+    build(replace(settings, workers=1), out, opener=open_tiny)
+    assert contents(out) == expected

@@ -1,0 +1,112 @@
+"""A whole build: what it leaves behind, what it does again, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from factor_gen.config import load_build
+from factor_gen.pipeline import build
+from factor_gen.settings import BuildSettings, SelectSettings
+from lm_factuality.errors import ConfigError, DataError
+from tests.factor_gen.corpora import town, write_corpus
+from tests.factor_gen.tiny_stages import open_tiny
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> BuildSettings:
+    return replace(load_build(write_corpus(tmp_path, shard=3)), workers=1)
+
+
+def times(out: Path) -> dict[str, int]:
+    return {path.parent.name: path.stat().st_mtime_ns for path in out.glob("stages/*/part-00000.jsonl")}
+
+
+def test_rows_are_sentences_of_the_corpus(settings: BuildSettings, tmp_path: Path) -> None:
+    built = build(settings, tmp_path / "out", opener=open_tiny)
+    assert (built.documents, built.rows, dict(built.unused)) == (8, 8, {})
+    with built.files["csv"].open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["doc_id"] for row in rows] == [f"d{number}" for number in range(8)]
+    for number, row in enumerate(rows):
+        assert row["completion"] in town(number)
+    manifest = json.loads(built.files["manifest"].read_text())
+    assert [each["name"] for each in manifest["corpus"]["files"]] == ["corpus.jsonl"]
+    assert str(tmp_path) not in built.files["manifest"].read_text()
+
+
+def test_documents_that_give_no_row_are_counted_by_reason(tmp_path: Path) -> None:
+    path = write_corpus(tmp_path, documents=2)
+    more = [
+        {"id": "d1", "text": "x"},
+        {"id": "same", "text": town(0)},
+        {"id": "none", "text": ""},
+        {"id": "RTL", "text": "\u0627 \u0644."},
+    ]
+    with (tmp_path / "corpus.jsonl").open("a") as file:
+        file.writelines(json.dumps(each) + "\n" for each in more)
+    built = build(load_build(path), tmp_path / "out", until="select", opener=open_tiny)
+    assert (built.documents, built.rows, built.files) == (6, 2, {})
+    assert built.unused == {
+        ("read", "the id of another document"): 1, ("read", "the text of another document"): 1,
+        ("select", "the text is empty"): 1, ("select", "no sentence in Latin letters"): 1,
+    }  # fmt: skip
+
+
+def test_only_what_changed_is_made_again(settings: BuildSettings, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    build(settings, out, opener=open_tiny)
+    first = times(out)
+    build(settings, out, opener=open_tiny)
+    assert times(out) == first
+    build(replace(settings, select=SelectSettings(min_words=11)), out, opener=open_tiny)
+    second = times(out)
+    assert {name for name in first if first[name] != second[name]} == {"2-select", "3-types", "4-generate", "5-filter"}
+    with (tmp_path / "corpus.jsonl").open("a") as file:
+        file.write(json.dumps({"id": "new", "text": town(99)}) + "\n")
+    assert build(replace(settings, select=SelectSettings(min_words=11)), out, opener=open_tiny).documents == 9
+    third = times(out)
+    assert all(second[name] != third[name] for name in second)
+    build(settings, out, restart=True, opener=open_tiny)
+    assert all(third[name] != time for name, time in times(out).items())
+
+
+def test_a_finished_part_of_the_reading_is_kept(settings: BuildSettings, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    build(settings, out, until="read", opener=open_tiny)
+    before = times(out)
+    (out / "stages/1-read/done.json").unlink()
+    (out / "stages/1-read/part-00002.jsonl").unlink()
+    build(settings, out, until="read", opener=open_tiny)
+    assert times(out) == before
+    assert (out / "stages/1-read/part-00002.jsonl").is_file()
+
+
+def test_the_size_of_shards_changes_nothing(settings: BuildSettings, tmp_path: Path) -> None:
+    files = []
+    for shard in (1, 100):
+        built = build(replace(settings, shard=shard), tmp_path / str(shard), opener=open_tiny)
+        files.append({kind: path.read_bytes() for kind, path in built.files.items()})
+    assert files[0] == files[1]
+
+
+def test_two_builds_in_one_folder_are_refused(settings: BuildSettings, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with FileLock(tmp_path / "out" / ".build.lock"), pytest.raises(ConfigError, match="another build is at work"):
+        build(settings, tmp_path / "out", opener=open_tiny)
+
+
+def test_what_cannot_be_built_is_refused(settings: BuildSettings, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no stage is called 'type'; did you mean types\?"):
+        build(settings, tmp_path / "out", until="type", opener=open_tiny)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot be written"):
+        build(settings, tmp_path / "file", opener=open_tiny)
+    (tmp_path / "corpus.jsonl").write_text("")
+    with pytest.raises(DataError, match="the corpus holds no documents"):
+        build(settings, tmp_path / "out", opener=open_tiny)

@@ -1,0 +1,179 @@
+"""One sentence a document: which sentences will do, and that nothing malformed slips through whatever the text."""
+
+from __future__ import annotations
+
+import csv
+import sys
+import unicodedata
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from factor_gen.corpus import distinct
+from factor_gen.corpus.rows import whole
+from factor_gen.eligible import failed
+from factor_gen.records import Document, Example
+from factor_gen.select import Select
+from factor_gen.settings import SelectSettings
+from factor_gen.text.sentences import sentences
+
+FIRST = "The harbour of Osk was dug by hand."
+GOOD = "Its two long piers were finished by the sailors of the island in 1871."
+
+
+def select(text: str, seed: int = 0, doc_id: str = "d", **keys: object) -> Example:
+    return Select(SelectSettings(**keys), seed).run([Example(doc_id, prefix=text)])[0]  # type: ignore[arg-type]
+
+
+def test_the_prefix_is_all_text_before_the_sentence_with_its_white_space() -> None:
+    chosen = select(f"{FIRST}\n\n {GOOD} And so on.")
+    assert (chosen.prefix, chosen.completion) == (f"{FIRST}\n\n ", GOOD)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "WASHINGTON, Oct 26 (Reuters) - The council of the city said on Monday that it would buy the mill.",
+        '"We will not sell the old mill to anyone this year," said the mayor of the town.',
+        "“We will not sell the old mill to anyone this year,” said the mayor of the town.",
+        "Alma Bank, Osk Capital and Ferry Partners advised Harbour Energy, while North Trust worked for the seller.",
+        "In 1871 the keeper (a retired sailor) said: “We have seen no ship for two years.”",
+        "Sales of Amazon.com rose by 3.4% to $1.2 billion in the quarter that ended in March.",
+    ],
+)
+def test_running_sentences_will_do(sentence: str) -> None:
+    assert failed(sentence, SelectSettings()) is None
+    assert select(f"{FIRST} {sentence}").completion == sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "reason"),
+    [
+        ("Council of the city of Osk agrees to buy the old mill near the harbour", "no sentence that ends with . ! or ?"),
+        ("Council of the city of Osk agrees to buy the old mill near the ...", "no sentence that ends with . ! or ?"),
+        ("council of the city of Osk agrees to buy the old mill near it.", "no sentence that begins with a capital or a digit"),
+        ("The council bought the old mill.", "no sentence of 10 words or more"),
+        ("The - old - mill - was - sold - by - it.", "no sentence of 10 words or more"),
+        ("COUNCIL OF THE CITY OF OSK AGREES TO BUY THE MILL AT ONCE.", "no sentence of running text"),
+        ("1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 are numbers.", "no sentence of running text"),
+        ("Council Agrees To Purchase Ancient Windmill Near Harbour After Lengthy Debate Tuesday.", "no sentence that isn't a headline"),
+        ("The council of the city\x00 of Osk agreed to buy the old mill.", "no sentence without control characters"),
+        ("The council of the city\u202e of Osk agreed to buy the old mill.", "no sentence without control characters"),
+        ("The council of the city \ufffd of Osk agreed to buy the old mill.", "no sentence without control characters"),
+        ("The council of the <b>city</b> of Osk agreed to buy the old mill.", "no sentence without markup"),
+        ("The council of the city of Osk &amp; others agreed to buy the mill.", "no sentence without markup"),
+        ("The council of the city (see www.osk.example) agreed to buy the old mill.", "no sentence without a web address"),
+        ('The council of the city said: "We agreed to buy the old mill.', "no sentence whose quotes and brackets are balanced"),
+        ("The council of the city (which agreed to buy the old mill.", "no sentence whose quotes and brackets are balanced"),
+        ("Мэр города сказал в среду, что совет купит старую мельницу у моря.", "no sentence in Latin letters"),
+        ("אמר ראש העיר ביום רביעי כי המועצה תקנה את הטחנה הישנה ליד הים.", "no sentence in Latin letters"),
+    ],
+)  # fmt: skip
+def test_a_document_without_a_good_sentence_says_why(sentence: str, reason: str) -> None:
+    for text in (f"Osk\n{sentence}", f"Osk\n{sentence}\nMore"):
+        assert select(text).unused == f"select: {reason}"
+
+
+def test_a_sentence_that_the_text_repeats_leaks() -> None:
+    assert select(f"{GOOD[:-1]}\n{GOOD}").unused == "select: no sentence that the rest of the text does not repeat"
+    assert select(f"{FIRST} {GOOD}\n{GOOD.upper()}").unused.startswith("select: no sentence that the rest")
+
+
+def test_a_sentence_with_nothing_before_it_will_not_do() -> None:
+    assert select(GOOD).unused == "select: no text before the sentence"
+    assert select(f" \n{GOOD}").unused == "select: no text before the sentence"
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "\u2028"])
+def test_empty_texts_say_so(text: str) -> None:
+    assert select(text).unused == "select: the text is empty"
+
+
+def test_numbers_of_words_are_settings() -> None:
+    text = f"{FIRST} It was very deep. {GOOD}"
+    assert select(text, min_words=4, max_words=5).completion == "It was very deep."
+    assert select(text, min_words=20).unused == "select: no sentence of 20 words or more"
+
+
+def test_position_and_seed_decide_which() -> None:
+    text = "\n".join(
+        f"The keeper of light number {n} said that it had been built in the year {1800 + n}." for n in range(9)
+    )
+    assert "number 1 " in select(text, position="first").completion
+    assert "number 8 " in select(text, position="last").completion
+    assert select(text, seed=1) == select(text, seed=1)
+    chosen = Counter(select(text, seed, f"d{n}").completion for seed in range(2) for n in range(200))
+    assert len(chosen) == 8  # all but the first, which nothing stands before
+    assert max(chosen.values()) < 2 * min(chosen.values())
+    ids = [f"d{number}" for number in range(20)]
+    assert [select(text, 1, each) for each in ids] != [select(text, 2, each) for each in ids]
+
+
+def test_unused_documents_pass_as_they_are() -> None:
+    gone = Example("d", unused="read: the text of another document")
+    assert Select(SelectSettings(), 0).run([gone]) == [gone]
+
+
+def test_most_sentences_that_were_published_will_do(shared: Path) -> None:
+    csv.field_size_limit(sys.maxsize)
+    with (shared / "data" / "factor" / "news_factor.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    good = [failed(row["completion"].strip(), SelectSettings()) is None for row in rows]
+    assert sum(good) / len(good) > 0.97
+    ends = [
+        len(row["full_prefix"]) in {start for start, _ in sentences(row["full_prefix"] + row["completion"])}
+        for row in rows
+    ]
+    assert sum(ends) / len(ends) > 0.97  # where the published sentences begin
+
+
+@pytest.mark.parametrize("piece", ["a", '"q. ', "<b>", "\U0001f600 ", f"{GOOD} ", "\x00"])
+def test_a_megabyte_in_one_line_takes_seconds_at_most(piece: str) -> None:
+    import time
+
+    text = piece * (1_000_000 // len(piece))
+    start = time.process_time()
+    check(f"x {text}", select(f"x {text}"))
+    assert time.process_time() - start < 6
+
+
+def check(text: str, chosen: Example) -> None:
+    """What holds of every selection."""
+    if chosen.unused:
+        assert chosen == Example("d", unused=chosen.unused)
+        assert chosen.unused.startswith(("select: ", "read: "))
+        return
+    assert text.startswith(chosen.prefix + chosen.completion)
+    assert chosen.prefix.strip()
+    assert chosen.prefix[-1].isspace()
+    assert chosen.completion == chosen.completion.strip()
+    assert len(chosen.completion.split()) >= 10
+    assert not any(unicodedata.category(character)[0] == "C" for character in chosen.completion)
+    assert not set(chosen.completion) & set("\n\r\u2028\ufffd")
+    assert "<b>" not in chosen.completion
+    assert chosen.completion not in chosen.prefix
+
+
+WORDS = st.sampled_from(
+    ["The", "mill", "was", "sold", "by", "Osk", "in", "1871", "U.S.", "Mr.", "e.g.", "“so", "it”", "(is", "too)", "<b>", "&amp;",
+     "\u05d0\u05d1", "\u0644\u0627", "\U0001f600", "\U0001f468\u200d\U0001f469", "\x00", "\xa0A.", "é", "http://a.example", "…", ".", "!", "?", "\n", "\r\n", "\u2028", "\ud800"]
+)  # fmt: skip
+TEXTS = st.one_of(
+    st.text(st.characters(codec=None), max_size=300),
+    st.lists(WORDS, max_size=120).map(" ".join),
+    st.lists(WORDS, max_size=60).map("".join),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(TEXTS, st.sampled_from(["random", "first", "last"]))
+@example("Der Zug. \xa0A. ", "random")
+@example("word", "last")
+def test_no_text_crashes_or_slips_through_malformed(text: str, position: str) -> None:
+    read = list(distinct([Document("d", whole(text))]))
+    check(whole(text), Select(SelectSettings(position=position), 0).run(read)[0])
+    for start, end in sentences(whole(text)):
+        assert whole(text)[start:end].strip() == whole(text)[start:end] != ""
