@@ -1,0 +1,99 @@
+"""The last stage (section 3.2.4): three contradictions a row, one of each error type while types last.
+
+The paper does not say which of a type are taken. At ``random``, whoever learns how the true sentences of a corpus look and how
+contradictions look could tell one from the other: numbers that were edited have unusual digits, rare words replace common ones.
+So by default the choice is ``balanced``: rows are made one after the other, and of all ways to make a row the one is taken after
+which the true completions and the contradictions of all rows so far, as two heaps of words, differ the least. In a linear
+classifier that sees one completion at a time, the sum of these differences is the gradient at zero: where it vanishes there is
+nothing to learn. All sums are of whole numbers, so that they come out the same on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from factor_gen.choose.balance import Ledger
+from factor_gen.choose.chosen import Chosen
+from factor_gen.choose.compound import compounds
+from factor_gen.records import Candidate, Example
+from factor_gen.settings import ChooseSettings
+
+_MOST_WAYS = 1500  # of making a row that are compared
+_MOST_CANDIDATES = 24  # 2,024 ways
+
+
+def choose_rows(settings: ChooseSettings, seed: int, examples: Iterable[Example]) -> Iterator[Chosen | Example]:
+    """A row for each example that has enough contradictions left, in order; the other examples with the reason why not."""
+    ledger = Ledger(settings.contradictions)
+    rows = in_centre = 0
+    for example in examples:
+        if example.unused:
+            yield example
+            continue
+        rng = random.Random(f"{seed}/choose/{example.doc_id}")
+        left = _distinct(each for each in example.candidates if not each.rejected)
+        kinds = len({candidate.type for candidate in left})
+        if len(left) < settings.contradictions:
+            yield example.drop("choose", f"fewer than {settings.contradictions} contradictions")
+            continue
+        if kinds < settings.min_types:
+            yield example.drop("choose", f"contradictions of fewer than {settings.min_types} types")
+            continue
+        left = rng.sample(left, min(len(left), _MOST_CANDIDATES))
+        ways = _ways(left, settings.contradictions, rng)
+        if settings.hide_centre and in_centre * (settings.contradictions + 1) > rows:
+            left, ways = _with_another_centre(example.completion, left, ways)
+        rows += 1
+        way = tuple(ways[0])
+        if settings.pick == "balanced":
+            way = ledger.enter(example.completion, [candidate.text for candidate in left], ways)
+        chosen = tuple(left[index] for index in rng.sample(way, len(way)))
+        in_centre += not any(candidate.is_compound for candidate in chosen)
+        yield Chosen(example, chosen)
+
+
+def _with_another_centre(completion: str, left: list[Candidate], ways: Any) -> tuple[list[Candidate], Any]:
+    """The ways in which all contradictions but the first can have the first one's edit too, as ways to take the first and the
+    compounds; what was given, if there are none."""
+    both = compounds(completion, left)
+    places = {pair: len(left) + place for place, pair in enumerate(both)}
+    found = [
+        [way[0], *(places[way[0], other] for other in way[1:])]
+        for way in ways.tolist()
+        if all((way[0], other) in both for other in way[1:])
+    ]
+    return ([*left, *both.values()], np.array(found)) if found else (left, ways)
+
+
+def _distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Of those that read the same the first."""
+    found: dict[str, Candidate] = {}
+    for candidate in candidates:
+        found.setdefault(" ".join(candidate.text.split()), candidate)
+    return list(found.values())
+
+
+def _ways(left: Sequence[Candidate], size: int, rng: random.Random) -> Any:
+    """Ways to take ``size`` of ``left`` with as many types as can be had: an array (ways, size) of indices, in random order, as
+    is the order in each."""
+    most = min(size, len({candidate.type for candidate in left}))
+    if math.comb(len(left), size) > 20 * _MOST_WAYS:  # of more contradictions than the paper's three
+        found = [_one_way(left, size, rng) for _ in range(_MOST_WAYS)]
+    else:
+        types = [candidate.type for candidate in left]
+        found = [way for way in combinations(range(len(left)), size) if len({types[each] for each in way}) == most]
+        found = rng.sample(found, min(len(found), _MOST_WAYS))
+    return np.array([rng.sample(way, size) for way in found])
+
+
+def _one_way(left: Sequence[Candidate], size: int, rng: random.Random) -> tuple[int, ...]:
+    order = rng.sample(range(len(left)), len(left))
+    first = {left[index].type: index for index in reversed(order)}
+    firsts = rng.sample(list(first.values()), min(size, len(first)))
+    return (*firsts, *[index for index in order if index not in firsts][: size - len(firsts)])

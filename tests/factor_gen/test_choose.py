@@ -1,0 +1,171 @@
+"""The choice of contradictions: types, determinism, and what the rows together give away."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+from factor_gen.choose import Chosen, choose_rows
+from factor_gen.choose.compound import compounds
+from factor_gen.records import ERROR_TYPES, Candidate, Example
+from factor_gen.settings import ChooseSettings
+from factor_gen.surface import STATISTICS, shares
+
+
+def candidate(text: str, kind: str = "entity", rejected: str = "") -> Candidate:
+    return Candidate(text, kind, "old -> new", "test", rejected=rejected)
+
+
+def example(candidates: Iterable[Candidate], doc_id: str = "a", completion: str = "It is true.") -> Example:
+    return Example(doc_id, "Before. ", completion, ERROR_TYPES, tuple(candidates))
+
+
+def chosen(examples: Iterable[Example], seed: int = 0, **settings: object) -> list[Chosen | Example]:
+    return list(choose_rows(ChooseSettings(**settings), seed, examples))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pick", ["balanced", "random"])
+def test_types_last_as_long_as_they_can(pick: str) -> None:
+    kinds = ["entity"] * 6 + ["predicate", "circumstance"]
+    rows = chosen(
+        [example((candidate(f"It is {n}.", kind) for n, kind in enumerate(kinds)), str(m)) for m in range(20)],
+        pick=pick,
+    )
+    for row in rows:
+        assert isinstance(row, Chosen)
+        assert {each.type for each in row.contradictions} == {"entity", "predicate", "circumstance"}
+    two = chosen([example([*(candidate(f"It is {n}.") for n in range(5)), candidate("It was.", "link")])], pick=pick)
+    assert isinstance(two[0], Chosen)
+    assert Counter(each.type for each in two[0].contradictions) == {"entity": 2, "link": 1}
+
+
+def test_rejected_and_repeated_candidates_do_not_count() -> None:
+    few = [candidate("One."), candidate("One. "), candidate("Two."), candidate("Three.", rejected="not fluent")]
+    (row,) = chosen([example(few)])
+    assert isinstance(row, Example)
+    assert row.unused == "choose: fewer than 3 contradictions"
+    (row,) = chosen([example(candidate(f"It is {n}.") for n in range(4))], min_types=2)
+    assert isinstance(row, Example)
+    assert row.unused == "choose: contradictions of fewer than 2 types"
+
+
+def test_an_example_that_is_done_with_passes_as_it_is() -> None:
+    done = Example("a", unused="select: empty")
+    assert chosen([done]) == [done]
+
+
+def test_the_seed_decides() -> None:
+    def rows(seed: int, pick: str) -> list[Chosen | Example]:
+        return chosen(
+            [example((candidate(f"It is {n}.") for n in range(12)), str(m)) for m in range(5)], seed, pick=pick
+        )
+
+    for pick in ("balanced", "random"):
+        assert rows(1, pick) == rows(1, pick)
+        assert rows(1, pick) != rows(2, pick)
+
+
+def test_more_contradictions_than_three() -> None:
+    (row,) = chosen([example(candidate(f"It is {n}.", ERROR_TYPES[n % 5]) for n in range(24))], contradictions=9)
+    assert isinstance(row, Chosen)
+    assert len({each.text for each in row.contradictions}) == 9
+    assert {each.type for each in row.contradictions} == set(ERROR_TYPES)
+
+
+def biased_examples(count: int) -> list[Example]:
+    """Prices that mostly rise, in round numbers, of short names: every edit makes the text look other than the corpus does."""
+    rng, found = random.Random(0), []
+    for number in range(count):
+        verb = "rose" if rng.random() < 0.65 else "fell"
+        amount, name = rng.choice([10, 20, 30, 40, 57, 68]), rng.choice(["Ode", "Ilm", "Sollingen", "Harkenau"])
+        text = f"The price of {name} grain {verb} by {amount} percent last year."
+        other = {"rose": "fell", "fell": "rose"}[verb]
+        edits = [
+            candidate(text.replace(verb, other), "predicate"),
+            candidate(text.replace(verb, f"never {verb}"), "predicate"),
+        ]
+        edits += [
+            candidate(text.replace(str(amount), str(new)), "circumstance")
+            for new in (10, 20, 57, 68, 1057)
+            if new != amount
+        ]
+        edits += [
+            candidate(text.replace(name, new))
+            for new in ("Ode", "Ilm", "Sollingen", "Upper Sollingen", "Ülmenau")
+            if new != name
+        ]
+        found.append(example(edits, str(number), text))
+    return found
+
+
+def worst_leak(rows: Iterable[Chosen | Example]) -> float:
+    """The accuracy of the best surface statistic."""
+    texts = [
+        [row.example.completion, *(each.text for each in row.contradictions)] for row in rows if isinstance(row, Chosen)
+    ]
+    return max(
+        sum(shares([statistic(text) for text in row], most)[0] for row in texts) / len(texts)
+        for statistic in STATISTICS.values() for most in (True, False)
+    )  # fmt: skip
+
+
+def word_excess(rows: Iterable[Chosen | Example]) -> float:
+    """How many words a contradiction has too many or too few of, on average, next to a third of the true completion's."""
+    heap: Counter[str] = Counter()
+    count = 0
+    for row in rows:
+        if isinstance(row, Chosen):
+            count += 1
+            for each in row.contradictions:
+                heap.update(each.text.split())
+                heap.subtract(row.example.completion.split())
+    return sum(abs(excess) for excess in heap.values()) / count
+
+
+def test_a_balanced_choice_gives_less_away_than_a_random_one() -> None:
+    examples = biased_examples(300)
+    balanced, by_lot = chosen(examples), chosen(examples, pick="random")
+    assert worst_leak(by_lot) > 0.3
+    assert worst_leak(balanced) < 0.28
+    assert word_excess(balanced) < 0.8 * word_excess(by_lot)
+
+
+def most_central(row: Chosen) -> str:
+    """Which of the choices has the fewest words that it shares with no other."""
+    texts = [row.example.completion, *(each.text for each in row.contradictions)]
+    words = [set(text.split()) for text in texts]
+    apart = [sum(len(one ^ other) for other in words) for one in words]
+    return texts[apart.index(min(apart))]
+
+
+@pytest.mark.parametrize("pick", ["balanced", "random"])
+def test_the_true_completion_is_no_oftener_in_the_middle_than_the_others(pick: str) -> None:
+    examples = biased_examples(200)
+    rows = {
+        hide: [row for row in chosen(examples, pick=pick, hide_centre=hide) if isinstance(row, Chosen)]
+        for hide in (True, False)
+    }
+    central = {hide: sum(most_central(row) == row.example.completion for row in rows[hide]) for hide in rows}
+    assert central[False] == 200
+    assert 45 <= central[True] <= 55
+    for row in rows[True]:
+        assert {each.type for each in row.contradictions} == {"entity", "predicate", "circumstance"}
+        assert len({each.text for each in row.contradictions} | {row.example.completion}) == 4
+
+
+def test_edits_that_touch_cannot_be_made_together() -> None:
+    edits = [
+        candidate("The red house fell in 1900."),
+        candidate("The blue house rose in 1900."),
+        candidate("The red barn rose in 1870."),
+    ]
+    both = compounds("The red house rose in 1900.", edits)
+    assert {pair: each.text for pair, each in both.items()} == {
+        (0, 1): "The blue house fell in 1900.", (1, 0): "The blue house fell in 1900.",
+    }  # fmt: skip
+    (row,) = chosen([example(edits, completion="The red house rose in 1900.")], hide_centre=True)
+    assert isinstance(row, Chosen)
+    assert {each.text for each in row.contradictions} == {each.text for each in edits}
