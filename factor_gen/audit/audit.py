@@ -1,0 +1,98 @@
+"""The audit of a FACTOR benchmark: what blind baselines score, which rows to look at, how far choices lie apart."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+from tqdm import tqdm
+
+from factor_gen.audit.classifier import CLASSIFIERS, classifier_scores
+from factor_gen.audit.evaluate import evaluate
+from factor_gen.audit.flags import flag_rows
+from factor_gen.audit.folds import folds
+from factor_gen.audit.lm import lm_scores
+from factor_gen.audit.ngram import ngram_scores
+from factor_gen.audit.records import FAMILIES, Audit, Baseline, Distance, Scores
+from factor_gen.audit.visible import by_lot, comparing, surface
+from factor_gen.audit.words import distance
+from lm_factuality.factor.rows import Row
+
+SAMPLE = 5000  # rows that baselines are scored on
+
+
+def audit_rows(
+    rows: Sequence[Row], seed: int = 0, sample: int | None = SAMPLE, lm: str | None = None, device: str | None = None
+) -> Audit:
+    """What ``rows`` give away; the same for the same rows and seed.
+
+    Of more rows than ``sample`` the baselines see so many, drawn by ``seed``. ``lm`` names a causal language model, which
+    ``device`` computes.
+
+    Raises:
+        ConfigError: a library is not installed.
+        ModelError: ``lm`` cannot be loaded.
+    """
+    usable = [row for row in rows if not row.problem]
+    drawn, notes = _draw(usable, seed, sample)
+    unscorable = len(rows) - len(usable)
+    if unscorable:
+        notes.append(f"{unscorable:,} rows cannot be scored and are in no figure but their own flag")
+    scores: list[Scores] = [*surface(drawn), *by_lot(drawn, seed), *comparing(drawn)] if drawn else []
+    if drawn and len({row.gold for row in drawn}) == 1:
+        notes.append(
+            "the true completion has a place of its own in the file, so that choices have no order to tell it by"
+        )
+    if drawn:
+        scores += _learned(drawn, seed, notes)
+        scores += lm_scores(drawn, lm, device) if lm is not None else []
+    order = list(FAMILIES)
+    baselines = evaluate(sorted(scores, key=lambda each: order.index(each.family)), drawn, seed)
+    flags = flag_rows(tqdm(rows, desc="rows", delay=2, leave=False, unit=" rows"))
+    return Audit(
+        rows=len(rows), documents=len({row.doc_id for row in rows}), unscorable=unscorable, sampled=len(drawn),
+        baselines=tuple(baselines), headline=_headline(baselines), flags=tuple(flags), distance=_distance(usable),
+        types=_types(usable), notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _draw(rows: Sequence[Row], seed: int, sample: int | None) -> tuple[list[Row], list[str]]:
+    if sample is None or len(rows) <= sample:
+        return list(rows), []
+    chosen = sorted(random.Random(f"{seed}/audit/sample").sample(range(len(rows)), sample))
+    note = f"baselines were scored on {sample:,} of {len(rows):,} rows, drawn by the seed; --sample N draws N"
+    return [rows[index] for index in chosen], [note]
+
+
+def _learned(rows: Sequence[Row], seed: int, notes: list[str]) -> list[Scores]:
+    parts = folds(rows, seed)
+    if len(set(parts)) < 2:
+        notes.append("one document only: nothing can be learned from others, so no n-grams and no classifier")
+        return []
+    return [ngram_scores(rows, parts), *classifier_scores(rows, parts)]
+
+
+def _headline(baselines: Sequence[Baseline]) -> str:
+    """The classifier of the highest accuracy."""
+    classifiers = [each for each in baselines if each.name in CLASSIFIERS]
+    return max(classifiers, key=lambda each: each.accuracy).name if classifiers else ""
+
+
+def _distance(rows: Sequence[Row]) -> Distance:
+    """In words of the file as it is, spaces before punctuation included, as the paper's figures seem to be."""
+    count, total, squares = 0, 0, 0
+    for row in tqdm(rows, desc="edit distances", delay=2, leave=False):
+        for index, choice in enumerate(row.choices):
+            if index != row.gold:
+                apart = distance(row.choices[row.gold], choice)
+                count, total, squares = count + 1, total + apart, squares + apart**2
+    if not count:
+        return Distance(float("nan"), float("nan"), 0)
+    mean = total / count
+    return Distance(mean, max(0.0, squares / count - mean**2) ** 0.5, count)
+
+
+def _types(rows: Sequence[Row]) -> dict[str, int]:
+    found = Counter(kind.strip().lower() for row in rows for kind in row.error_types if kind.strip())
+    return dict(found.most_common())

@@ -1,0 +1,136 @@
+"""A cleaned copy of a benchmark: what can be mended in a row is, what cannot is left out, and everything is counted."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from factor_gen.audit.flags import (
+    IDENTICAL,
+    IN_PREFIX,
+    NO_CONTRADICTION,
+    REPEATED,
+    UNSCORABLE,
+    has_identical_choices,
+    is_in_prefix,
+    is_without_contradiction,
+)
+from factor_gen.audit.typography import final_mark, first_letter_is_capital, plain_signs
+from lm_factuality.factor.rows import Row, make_row, normalise_spacing
+
+_SPACES = re.compile(r"[^\S\n]{2,}")
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """``rows`` that are left, each with its ``indices`` among those given; ``mended`` and ``dropped`` count rows by reason."""
+
+    rows: tuple[Row, ...]
+    indices: tuple[int, ...]
+    mended: Mapping[str, int]
+    dropped: Mapping[str, int]
+
+
+def fix_rows(rows: Sequence[Row]) -> Fixed:
+    """The rows with spacing, ends and signs made alike in all choices, without those that stay unusable."""
+    mended: Counter[str] = Counter()
+    dropped: Counter[str] = Counter()
+    kept: list[tuple[int, Row]] = []
+    seen: set[tuple[str, tuple[str, ...]]] = set()
+    for index, row in enumerate(rows):
+        fixed, changes = fix_row(row)
+        identity = (fixed.prefix.strip(), tuple(sorted(fixed.choices)))
+        reason = _unusable(fixed) or (REPEATED if identity in seen else "")
+        if reason:
+            dropped[reason] += 1
+            continue
+        seen.add(identity)
+        mended.update(changes)
+        kept.append((index, fixed))
+    return Fixed(
+        tuple(row for _, row in kept), tuple(index for index, _ in kept), dict(mended.most_common()), dict(dropped.most_common())
+    )  # fmt: skip
+
+
+def fix_row(row: Row) -> tuple[Row, list[str]]:
+    """The row mended, and what was."""
+    if row.problem:
+        return row, []
+    changes = []
+    for reason, mend in _MENDS.items():
+        fixed = mend(row)
+        if fixed != row:
+            changes.append(reason)
+            row = fixed
+    checked = make_row(row.location, row.doc_id, row.prefix, row.choices, row.gold, row.error_types)
+    return checked, changes
+
+
+def _unusable(row: Row) -> str:
+    if has_identical_choices(row):
+        return IDENTICAL
+    if row.problem:
+        return UNSCORABLE
+    if is_without_contradiction(row):
+        return NO_CONTRADICTION
+    return IN_PREFIX if is_in_prefix(row) else ""
+
+
+def _single_spaces(row: Row) -> Row:
+    """Choices are one sentence, in which any white space is a space; in prefixes line ends stay."""
+    return replace(
+        row, prefix=_SPACES.sub(" ", row.prefix), choices=tuple(" ".join(each.split()) for each in row.choices)
+    )
+
+
+def _same_end(row: Row) -> Row:
+    """Where one choice alone lacks the mark that all others end in, or has one that they lack, all get it."""
+    marks = [final_mark(choice) for choice in row.choices]
+    given = {mark for mark in marks if mark}
+    if len(given) != 1 or marks.count("") not in (1, len(marks) - 1):
+        return row
+    (mark,) = given
+    return replace(row, choices=tuple(_with_end(choice, mark) for choice in row.choices))
+
+
+def _with_end(choice: str, mark: str) -> str:
+    return choice if final_mark(choice) else choice + mark
+
+
+def _same_capital(row: Row) -> Row:
+    """Choices that begin with the true one's first word begin with it as it is written there."""
+    first, *_ = row.choices[row.gold].split(maxsplit=1) or [""]
+    if first_letter_is_capital(first) is None:
+        return row
+
+    def like_true(choice: str) -> str:
+        word = choice[: len(first)]
+        ends = not choice[len(first) : len(first) + 1].strip()
+        return (
+            first + choice[len(first) :] if ends and word != first and word.casefold() == first.casefold() else choice
+        )
+
+    return replace(row, choices=tuple(like_true(choice) for choice in row.choices))
+
+
+def _same_signs(row: Row) -> Row:
+    """Plain quotes, dashes and dots in all choices, where some write a word with them and others without."""
+    words = [set(choice.split()) for choice in row.choices]
+    mixed = any(
+        word != plain_signs(word) and plain_signs(word) in other
+        for each in words
+        for word in sorted(each)
+        for other in words
+    )  # fmt: skip
+    return replace(row, choices=tuple(plain_signs(choice) for choice in row.choices)) if mixed else row
+
+
+_MENDS: Mapping[str, Callable[[Row], Row]] = {
+    "quotes, dashes and dots written alike": _same_signs,
+    "spaces before punctuation taken away": normalise_spacing,
+    "white space made single spaces, ends trimmed": _single_spaces,
+    "the same mark at the end": _same_end,
+    "the same capital at the beginning": _same_capital,
+}

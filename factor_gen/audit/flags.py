@@ -1,0 +1,117 @@
+"""Rows that should be looked at, and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from factor_gen.audit.records import Flag
+from factor_gen.audit.typography import bare, final_mark, first_letter_is_capital, plain_letters
+from factor_gen.audit.words import distance
+from lm_factuality.factor.rows import Row, normalise_spacing, spaces_before_punctuation
+
+UNSCORABLE = "cannot be scored"
+IDENTICAL = "identical choices"
+NO_CONTRADICTION = "no contradiction: differs in case, space or punctuation alone"
+IN_PREFIX = "the prefix holds the completion"
+REPEATED = "repeats another row"
+LARGE_EDIT = "edit of more than half of the words"
+SPACED_PUNCTUATION = "only the true one has a space before punctuation"
+DOUBLE_SPACES = "only the true one has double spaces"
+SPACE_AT_ENDS = "only the true one has white space at an end"
+OTHER_END = "the true one ends in another mark than all others"
+OTHER_CAPITAL = "only the true one begins with, or without, a capital"
+OTHER_SIGNS = "only the true one has a typographic sign or accent that the others write plainly"
+DAMAGED = "holds U+FFFD, the sign of text that was decoded wrongly"
+
+_SHORTEST_LEAK = 20  # characters: less may well stand in a prefix by chance
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_WORD = re.compile(r"\S+")
+
+
+def _only_true(row: Row, has: Callable[[str], bool]) -> bool:
+    found = [has(choice) for choice in row.choices]
+    return found[row.gold] and sum(found) == 1
+
+
+def _other_end(row: Row) -> bool:
+    marks = [final_mark(choice) for choice in row.choices]
+    return marks.count(marks[row.gold]) == 1
+
+
+def _other_capital(row: Row) -> bool:
+    capitals = [first_letter_is_capital(choice) for choice in row.choices]
+    return None not in capitals and capitals.count(capitals[row.gold]) == 1
+
+
+def _other_signs(row: Row) -> bool:
+    """Whether a word of the true one stands in all others, but there in plain letters and signs only."""
+    special = [word for word in _WORD.findall(row.choices[row.gold]) if not word.isascii()]
+    if not special:
+        return False
+    others = [set(_WORD.findall(choice)) for index, choice in enumerate(row.choices) if index != row.gold]
+    return any(all(word not in words and plain_letters(word) in words for words in others) for word in special)
+
+
+LEAKS: Mapping[str, Callable[[Row], bool]] = {
+    SPACED_PUNCTUATION: lambda row: _only_true(row, lambda text: spaces_before_punctuation(text) > 0),
+    DOUBLE_SPACES: lambda row: _only_true(row, lambda text: re.search(r"\s{2,}", text.strip()) is not None),
+    SPACE_AT_ENDS: lambda row: _only_true(row, lambda text: text != text.strip()),
+    OTHER_END: _other_end,
+    OTHER_CAPITAL: _other_capital,
+    OTHER_SIGNS: _other_signs,
+}
+"""What tells the true choice of a row without reading it."""
+
+
+def flag_rows(rows: Iterable[Row]) -> Iterator[Flag]:
+    """Every reason of every row, in order."""
+    seen: dict[tuple[str, tuple[str, ...]], str] = {}
+    for index, row in enumerate(rows):
+        for reason, detail in _reasons(row):
+            yield Flag(index, row.location, reason, detail)
+        first = seen.setdefault(_identity(row), row.location)
+        if first != row.location:
+            yield Flag(index, row.location, REPEATED, first)
+
+
+def is_without_contradiction(row: Row) -> bool:
+    """Whether some contradiction says word for word what the true completion says."""
+    texts = [bare(choice) for choice in row.choices]
+    return texts.count(texts[row.gold]) > 1
+
+
+def is_in_prefix(row: Row) -> bool:
+    """Whether the answer stands in the question."""
+    completion = row.choices[row.gold].strip()
+    return len(completion) >= _SHORTEST_LEAK and completion in row.prefix
+
+
+def has_identical_choices(row: Row) -> bool:
+    """Whether two choices are the same but for white space at their ends."""
+    return len({choice.strip() for choice in row.choices}) < len(row.choices)
+
+
+def _reasons(row: Row) -> Iterator[tuple[str, str]]:
+    if has_identical_choices(row):
+        yield IDENTICAL, ""
+    if row.problem:
+        yield UNSCORABLE, row.problem
+        return
+    if any(_REPLACEMENT in text for text in (row.prefix, *row.choices)):
+        yield DAMAGED, ""
+    if not has_identical_choices(row) and is_without_contradiction(row):
+        yield NO_CONTRADICTION, ""
+    if is_in_prefix(row):
+        yield IN_PREFIX, ""
+    for reason, applies in LEAKS.items():
+        if applies(row):
+            yield reason, ""
+    choices = normalise_spacing(row).choices  # a mark that stands alone is no word
+    large, words = max(distance(choices[row.gold], choice) for choice in choices), len(choices[row.gold].split())
+    if 2 * large > words:
+        yield LARGE_EDIT, f"{large} of {words} words"
+
+
+def _identity(row: Row) -> tuple[str, tuple[str, ...]]:
+    return row.prefix.strip(), tuple(sorted(choice.strip() for choice in row.choices))

@@ -1,0 +1,68 @@
+"""A language model shown each choice without its prefix, and the same model shown both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from factor_gen.audit.records import BLIND_LM, SEES_PREFIX, Scores
+from lm_factuality.errors import ModelError
+from lm_factuality.factor.corpus import PAPER_WINDOW
+from lm_factuality.factor.rows import Row
+from lm_factuality.factor.scoring import join, score_row
+
+WITHOUT, WITH = "LM without prefix", "LM with prefix"
+
+
+def lm_scores(rows: Sequence[Row], model: str, device: str | None = None) -> list[Scores]:
+    """Mean log-probability per token (equation 1) of each choice by the causal model ``model``, without prefix and with it.
+
+    As the suite's tasks score it: windows of 1,024 tokens or what the model takes, whose beginnings are cut; without prefix as
+    ``hf-prefix-free`` does. A row that cannot be scored is None.
+
+    Raises:
+        ModelError: there is no such model.
+    """
+    from lm_eval.api.instance import Instance
+
+    from lm_factuality.harness.requests import REQUEST_TYPE, scored_loglikelihood
+
+    lm = _load(model, device)
+    instances, shown = [], []
+    for row in rows:
+        for index, choice in enumerate(row.choices):
+            context, continuation = join(row.prefix, choice)
+            for has_prefix in (False, True):
+                arguments = (context if has_prefix else "", continuation, PAPER_WINDOW)
+                instances.append(Instance(REQUEST_TYPE, {}, arguments, index))
+                shown.append(has_prefix)
+    answers = scored_loglikelihood(lm, instances)
+    by_prefix = {
+        has_prefix: iter([answer for answer, each in zip(answers, shown, strict=True) if each == has_prefix])
+        for has_prefix in (False, True)
+    }
+    found = []
+    for name, family, has_prefix in ((WITHOUT, BLIND_LM, False), (WITH, SEES_PREFIX, True)):
+        values: list[Sequence[float] | None] = []
+        for row in rows:
+            scores = [next(by_prefix[has_prefix]) for _ in row.choices]
+            means = score_row(scores, row.choices, row.gold, row.problem).mean_logprob
+            values.append(None if None in means else [mean for mean in means if mean is not None])
+        found.append(Scores(f"{name} ({model})", family, values))
+    return found
+
+
+def _load(model: str, device: str | None) -> Any:
+    import torch
+
+    from lm_factuality.models.hf_tree import HFTree
+
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return HFTree(pretrained=model, batch_size="auto", device=device)
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
+        first = (str(error).strip().splitlines() or [repr(error)])[0]
+        raise ModelError(
+            f"the language model {model!r} cannot be loaded ({first}); give its name on the Hub where there is a network, or the "
+            "folder it lies in"
+        ) from error

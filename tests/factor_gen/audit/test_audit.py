@@ -1,0 +1,185 @@
+"""Planted leaks are found, clean files are found clean, and the published files' figures are as known."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from factor_gen.audit import Audit, audit_rows, fix_rows
+from factor_gen.audit.classifier import CLASSIFIERS, POOLED, WITHIN_ROW
+from factor_gen.audit.evaluate import evaluate
+from factor_gen.audit.ngram import NAME as TRIGRAMS
+from factor_gen.audit.read import read_benchmark
+from factor_gen.audit.visible import comparing, surface
+from lm_factuality.factor.rows import Row, make_row
+from tests.factor_gen.audit.rows import Change, on_false, on_true, synthetic
+
+
+@pytest.fixture(scope="module")
+def clean() -> Audit:
+    return audit_rows(synthetic())
+
+
+def test_nothing_is_found_where_choices_are_drawn_alike(clean: Audit) -> None:
+    assert clean.leaks == ()
+    assert {flag.reason for flag in clean.flags} <= {"edit of more than half of the words"}
+    assert all(each.low <= each.chance <= each.high for each in clean.baselines if each.name in CLASSIFIERS)
+
+
+def _shuffled(text: str) -> str:
+    words = text.split()
+    middle = words[1:-1]
+    random.Random(text).shuffle(middle)
+    return " ".join([words[0], *middle, words[-1]])
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (on_true(lambda text: text.replace(" by ", " by all of ")), {"most words", "most characters"}),
+        (on_false(lambda text: text.replace(" by ", " by all of ")), {"least words", "least characters"}),
+        (on_true(lambda text: text.replace("council", "Council")), {"most capital letters", "most capitalised words"}),
+        (on_true(lambda text: text.replace(".", " .")), {"most spaces before punctuation"}),
+        (on_true(lambda text: text.replace(" year ", " year, ")), {"most punctuation marks"}),
+        (on_true(lambda text: text.replace("old", "öld")), {"most rare characters"}),
+        (on_true(lambda text: text.replace("near", "near 5")), {"most digits"}),
+        (on_true(lambda text: text.replace("In the", "At the")), {"first in sorted order"}),
+    ],
+)  # fmt: skip
+def test_what_can_be_seen_is_found(change: Change, found: set[str]) -> None:
+    rows = synthetic(80, change)
+    assert found <= {each.name for each in evaluate(list(surface(rows)), rows) if each.is_above_chance}
+
+
+def test_a_place_that_the_true_one_keeps_to_is_found() -> None:
+    rows = synthetic(80, gold=lambda dice: 2 if dice.random() < 0.6 else dice.randrange(4))
+    found = evaluate(list(surface(rows)), rows)
+    assert [each.name for each in found if each.is_above_chance] == ["choice 3 in the file"]
+
+
+def test_places_mean_nothing_where_the_true_one_has_its_own(clean: Audit) -> None:
+    assert not [each.name for each in clean.baselines if each.name.startswith("choice")]
+    assert any("place of its own" in note for note in clean.notes)
+
+
+def test_words_of_the_documents_are_found_by_trigrams() -> None:
+    found = audit_rows(synthetic(80, on_false(_shuffled)))
+    assert TRIGRAMS in found.leaks
+    assert found.baseline(TRIGRAMS).accuracy > 0.6
+
+
+def test_a_vocabulary_of_contradictions_is_found_by_both_classifiers_and_by_nothing_that_is_seen() -> None:
+    change = on_false(lambda text: text.replace("spring", "winter"))  # of the same length
+    found = audit_rows(synthetic(100, change, share=0.6))
+    assert set(CLASSIFIERS) <= set(found.leaks)
+    assert not [name for name in found.leaks if name.startswith(("most", "least"))]
+    accuracies = {name: found.baseline(name).accuracy for name in (POOLED, WITHIN_ROW)}
+    assert accuracies[found.headline] == max(accuracies.values()) > 0.6
+
+
+def test_the_same_rows_and_seed_give_the_same_audit(clean: Audit) -> None:
+    assert audit_rows(synthetic()).to_json() == clean.to_json()
+
+
+def test_baselines_see_a_sample_and_say_so(clean: Audit) -> None:
+    found = audit_rows(synthetic(), sample=40)
+    assert found.rows == 150
+    assert found.sampled == 40
+    assert all(each.rows == 40 for each in found.baselines)
+    assert "40 of 150 rows" in found.notes[0]
+    assert found.distance == clean.distance
+
+
+def test_one_document_has_no_others_to_learn_from() -> None:
+    found = audit_rows([replace(row, doc_id="same") for row in synthetic(5)])
+    assert found.headline == ""
+    assert any("one document" in note for note in found.notes)
+
+
+def test_types_are_counted_and_rows_that_cannot_be_scored_left_out() -> None:
+    rows = [replace(each, error_types=("", "Entity", "entity", "link")) for each in synthetic(4)]
+    rows.append(make_row("file:9", "d9", None, ["a b", "c d"], 0, ["", ""]))
+    found = audit_rows(rows)
+    assert found.types == {"entity": 8, "link": 4}
+    assert (found.rows, found.unscorable, found.sampled) == (5, 1, 4)
+    assert found.flags[-1].reason == "cannot be scored"
+
+
+def test_no_rows_at_all() -> None:
+    found = audit_rows([])
+    assert found.baselines == ()
+    assert json.dumps(found.to_json(), allow_nan=False)
+
+
+_TEXTS = st.text(max_size=40)
+_ROWS = st.lists(
+    st.builds(
+        lambda document, prefix, choices, gold: make_row(
+            "f:1", document, prefix, choices, gold % len(choices), [""] * len(choices)
+        ),
+        st.sampled_from("abcd"), _TEXTS, st.lists(_TEXTS | st.sampled_from(("a b.", "a b .", "A b")), min_size=2, max_size=5),
+        st.integers(0, 9),
+    ),
+    max_size=6,
+)  # fmt: skip
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(_ROWS)
+def test_no_text_breaks_the_audit(rows: list[Row]) -> None:
+    found = audit_rows(rows)
+    json.dumps(found.to_json(), allow_nan=False)
+    assert all(each.rows == 0 or 0 <= each.accuracy <= 1 for each in found.baselines)
+
+
+@settings(max_examples=120, deadline=None)
+@given(_ROWS)
+def test_a_fixed_file_needs_no_fixing_and_can_be_scored(rows: list[Row]) -> None:
+    fixed = fix_rows(rows)
+    assert not [row.problem for row in fixed.rows if row.problem]
+    assert fix_rows(fixed.rows).rows == fixed.rows
+
+
+@pytest.fixture(scope="module")
+def expert(shared: Path) -> tuple[list[Row], Audit]:
+    rows = read_benchmark(str(shared / "data" / "factor" / "expert_factor.csv")).rows
+    return list(rows), audit_rows(rows)
+
+
+def test_expert_gives_most_answers_away_by_spacing(expert: tuple[list[Row], Audit]) -> None:
+    _, found = expert
+    assert (found.rows, found.documents) == (236, 175)
+    spaces = found.baseline("most spaces before punctuation")
+    assert spaces.accuracy == pytest.approx(0.740, abs=5e-4)
+    assert spaces.is_above_chance
+    only_true = [flag for flag in found.flags if flag.reason == "only the true one has a space before punctuation"]
+    assert len(only_true) == 148
+    assert found.baseline("most central (least summed edit distance)").accuracy == pytest.approx(0.843, abs=5e-4)
+    assert (found.distance.mean, found.distance.deviation) == pytest.approx((4.0, 3.1), abs=0.2)  # table 2
+
+
+def test_fixing_expert_leaves_nothing_to_find(expert: tuple[list[Row], Audit]) -> None:
+    rows, _ = expert
+    fixed = fix_rows(rows)
+    assert len(fixed.rows) == 233  # in three rows contradictions differ by spacing alone
+    after = audit_rows(fixed.rows)
+    assert after.leaks == ()
+    assert after.baseline("most spaces before punctuation").accuracy == 0.25
+
+
+def test_news_has_no_spacing_leak(shared: Path) -> None:
+    rows = read_benchmark(str(shared / "data" / "factor" / "news_factor.csv")).rows
+    found = {each.name: each for each in evaluate([*surface(rows), *comparing(rows)], rows)}
+    spaces = found["most spaces before punctuation"]
+    assert spaces.accuracy == pytest.approx(0.252, abs=5e-4)
+    # What there is: in a dozen rows only the true one keeps the document's typographic signs.
+    assert [each.name for each in found.values() if each.is_above_chance] == ["most rare characters"]
+    assert found["most rare characters"].accuracy < 0.26
+    assert found["least characters"].accuracy == pytest.approx(0.174, abs=0.01)
+    assert found["most central (least summed edit distance)"].accuracy == pytest.approx(0.908, abs=5e-4)

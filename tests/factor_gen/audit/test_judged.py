@@ -1,0 +1,93 @@
+"""What a judge's answers are read as, and the three questions through a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factor_gen.audit.judged import PROMPTS, judge_rows, open_judge, parse_yes_no
+from judges.answers import Answer
+from lm_factuality.errors import ConfigError
+from tests.factor_gen.audit.rows import row, synthetic
+from tests.judges.server import Act, JudgeServer
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The dates differ.\nAnswer: YES", True),
+        ("**Answer:** No.", False),
+        ("no", False),
+        ("Because.\nYES", True),
+        ("Answer: YES, but only in part", "neither YES nor NO alone after 'Answer:'"),
+        ("Yes and no", "neither YES nor NO alone after 'Answer:'"),
+        ("Answer: YES\nAnswer: NO", "two answers that differ"),
+        ("I'm sorry, I cannot judge that.", "refusal"),
+        ("", "empty answer"),
+        ("<think>Answer: YES", "cut off before the answer"),
+    ],
+)
+def test_answers_are_read_strictly(text: str, expected: bool | str) -> None:
+    assert parse_yes_no(Answer(text)) == expected
+
+
+def test_an_answer_that_never_came_says_why() -> None:
+    assert parse_yes_no(Answer(None, error="HTTP 500")) == "HTTP 500"
+    assert parse_yes_no(Answer("It says", finish_reason="length")) == "cut off before the answer"
+
+
+class _Rule:
+    """Says yes where a contradiction has the word ``plain``, and cannot be read where it has ``odd``."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+
+    def ask(
+        self, prompt_name: str, subjects: Sequence[Mapping[str, Any]], description: str, samples: int | None = None
+    ) -> list[list[Answer]]:
+        self.asked.append((prompt_name, len(subjects)))
+        said = ["YES" if "plain" in each["contradiction"] else "NO" for each in subjects]
+        odd = ["odd" in each["contradiction"] for each in subjects]
+        return [[Answer("Well." if is_odd else f"Answer: {each}")] for each, is_odd in zip(said, odd, strict=True)]
+
+
+def test_shares_are_of_what_was_scored_and_the_rest_is_counted() -> None:
+    rows = [row("It is so.", "A plain one.", "A false one.", "An odd one.", doc_id=str(number)) for number in range(10)]
+    judge = _Rule()
+    found = judge_rows(judge, rows, seed=0, count=4)
+    assert judge.asked == [(prompt, 12) for prompt in PROMPTS.values()]
+    assert [each.name for each in found] == list(PROMPTS)
+    assert [(each.scored, each.share) for each in found] == [(8, 0.5)] * 3
+    assert found[0].unscored == {"neither YES nor NO alone after 'Answer:'": 4}
+
+
+def test_no_rows_ask_nothing() -> None:
+    judge = _Rule()
+    assert [each.scored for each in judge_rows(judge, [], seed=0)] == [0, 0, 0]
+    assert judge.asked == []
+
+
+def _script(prompt: str, attempt: int) -> Act:
+    assert "day" in prompt  # the sentence is in it
+    return Act(text=f"A reason.\nAnswer: {'NO' if 'native speaker' in prompt else 'YES'}")
+
+
+def test_the_audits_own_prompts_reach_a_server(tmp_path: Path) -> None:
+    server = JudgeServer(_script)
+    try:
+        config = tmp_path / "judge.yaml"
+        config.write_text(f"backend: openai\nmodel: small-judge\nbase_url: {server.base_url}\n", encoding="utf-8")
+        with open_judge(str(config), tmp_path / "answers.sqlite") as judge:
+            found = judge_rows(judge, synthetic(3), seed=0)
+    finally:
+        server.close()
+    assert [each.share for each in found] == [1.0, 0.0, 1.0]
+    assert sum(server.attempts.values()) == 27
+
+
+def test_the_lexical_judge_is_refused_with_a_way_out() -> None:
+    with pytest.raises(ConfigError, match="lexical judge compares.*--judge one with a model"):
+        open_judge("lexical")

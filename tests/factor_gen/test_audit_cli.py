@@ -1,0 +1,125 @@
+"""``factor-gen audit`` as a user runs it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from factor_gen.audit.read import read_benchmark
+from factor_gen.audit.tables import card_figures
+from factor_gen.cli import main
+from lm_factuality.factor.tables import read_table
+from tests.conftest import TASKS
+from tests.factor_gen.audit.rows import on_true, synthetic
+
+_NAMES = ["doc_id", "turncated_prefixes", "completion", "contradiction_0", "contradiction_1", "contradiction_2"]
+
+
+def _records(count: int = 40) -> list[dict[str, Any]]:
+    """Rows of the authors' columns in which the true one has a space before its full stop, and what other tools add."""
+    rows = synthetic(count, on_true(lambda text: text.replace(".", " .")))
+    return [
+        {**dict(zip(_NAMES, (row.doc_id, row.prefix, *row.choices), strict=True)), "contradiction_0_type": "entity",
+         "contradiction_1_type": "entity", "contradiction_2_type": "link", "contradiction_0_edit": "a -> b", "note": ' "x", NA '}
+        for row in rows
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "leaky.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(_records(1)[0]))
+        writer.writeheader()
+        writer.writerows(_records())
+    return path
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_audit_and_fix(table: Path, tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fixed, everything, flagged = tmp_path / f"fixed{ending}", tmp_path / "all.json", tmp_path / "rows.jsonl"
+    code = main(["audit", str(table), "--fix", str(fixed), "--json", str(everything), "--rows", str(flagged)])
+    assert code == 0
+    shown = capsys.readouterr().out
+    assert "most spaces before punctuation" in shown
+    assert "before and after" in shown
+    found = json.loads(everything.read_text(encoding="utf-8"))
+    assert "most spaces before punctuation" in found["leaks"]
+    assert found["fixed"]["leaks"] == []
+    assert found["types"] == {"entity": 80, "link": 40}
+    line = json.loads(flagged.read_text(encoding="utf-8").splitlines()[0])
+    assert line["location"].startswith("leaky.csv:")
+    assert line["contradiction_0_edit"] == "a -> b"
+    before, after = read_table(table).records, read_table(fixed).records
+    assert len(after) == len(before)
+    for old, new in zip(before, after, strict=True):
+        assert {**new.values, "completion": ""} == {**old.values, "completion": ""}
+        assert new.values["completion"] == old.values["completion"].replace(" .", ".")
+
+
+def test_strict_fails_where_something_is_found(table: Path, tmp_path: Path) -> None:
+    assert main(["audit", str(table), "--strict"]) == 1
+    fixed = tmp_path / "fixed.csv"
+    main(["audit", str(table), "--fix", str(fixed)])
+    assert main(["audit", str(fixed), "--strict"]) == 0
+
+
+def test_a_task_yaml_with_a_language_model(
+    table: Path, tmp_path: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = tmp_path / "leaky.yaml"
+    content = {"include": str(TASKS / "factor" / "_factor.yaml"), "task": "leaky", "dataset_path": table.name}
+    task.write_text(yaml.safe_dump(content), encoding="utf-8")
+    everything = tmp_path / "all.json"
+    assert main(["audit", str(task), "--lm", str(checkpoint), "--sample", "20", "--json", str(everything)]) == 0
+    found = {each["name"]: each for each in json.loads(everything.read_text(encoding="utf-8"))["baselines"]}
+    without, with_prefix = (found[f"LM {how} prefix ({checkpoint})"] for how in ("without", "with"))
+    assert without["rows"] == with_prefix["rows"] == 20
+    assert without["corrected"] is not None
+    assert with_prefix["corrected"] is None
+    assert "20 of 40 rows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.csv"], "missing.csv: no such file"),
+        (["rows.txt"], "expected a table"),
+        (["no_such_factor"], "is no task, group, YAML or data file"),
+        (["felm_segment_cot"], "no FACTOR task"),
+        (["{table}", "--fix", "out.xlsx"], "expected one of .csv, .jsonl, .parquet"),
+        (["{table}", "--lm", "/no/such/model"], "the language model '/no/such/model' cannot be loaded"),
+        (["{folder}"], "is a folder"),
+    ],
+)
+def test_errors_say_what_to_do(
+    table: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", *(each.format(table=table, folder=table.parent) for each in arguments)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_the_published_name_is_found_in_the_data_folder(
+    shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LM_FACTUALITY_DATA", str(shared / "data" / "factor"))
+    assert main(["audit", "expert_factor", "--sample", "60"]) == 0
+    assert "148" in capsys.readouterr().out
+
+
+def test_lines_that_cannot_be_read_are_named(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table.write_text(table.read_text(encoding="utf-8") + "one,two\n", encoding="utf-8")
+    assert main(["audit", str(table), "--sample", "20"]) == 0
+    assert "lines that cannot be read and are left out: 1" in capsys.readouterr().out
+
+
+def test_a_card_gets_every_baseline(table: Path) -> None:
+    figures = card_figures(read_benchmark(str(table)).rows)
+    assert figures["most spaces before punctuation"]["accuracy"] > 0.6
+    assert "above chance by" in str(figures["most spaces before punctuation"]["verdict"])
+    assert {tuple(each) for each in figures.values()} == {("rows", "accuracy", "95% interval", "chance", "verdict")}
