@@ -9,12 +9,14 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from lm_factuality.encyclopedia.answers import build_answers
 from lm_factuality.encyclopedia.articles import corpus
 from lm_factuality.encyclopedia.benchmark import NUM_CONTRADICTIONS, build_examples
 from lm_factuality.encyclopedia.biographies import build_biographies
+from lm_factuality.encyclopedia.documents import build_documents
 from lm_factuality.encyclopedia.world import World, build_world
 from lm_factuality.files import write_json, write_lines
 
@@ -55,6 +57,13 @@ def write_encyclopedia(world: World, path: Path) -> int:
     return len(lines)
 
 
+def write_corpus(world: World, path: Path) -> int:
+    """Writes one JSON object a document (id, title, text), which ``factor-gen`` makes the FACTOR rows from; returns how many."""
+    lines = [json.dumps(asdict(document), ensure_ascii=False) for document in build_documents(world)]
+    write_lines(path, lines)
+    return len(lines)
+
+
 def write_answers(world: World, path: Path, count: int = ANSWERS) -> int:
     """Writes FELM-style rows, one JSON object each; returns how many."""
     lines = [json.dumps(row, ensure_ascii=False) for row in build_answers(world, count)]
@@ -83,12 +92,14 @@ def main(argv: list[str] | None = None) -> None:
     world = build_world(arguments.seed)
     arguments.out.mkdir(parents=True, exist_ok=True)
     rows = write_benchmark(world, arguments.out / "sample_factor.csv")
+    documents = write_corpus(world, arguments.out / "sample_corpus.jsonl")
     articles = write_encyclopedia(world, arguments.out / "encyclopedia.jsonl")
     answers = write_answers(world, arguments.out / "sample_felm.jsonl")
     biographies = write_biographies(world, arguments.out)
     parser.exit(
         0,
-        f"{rows} rows, {answers} answers, {biographies} biographies and {articles} articles written to {arguments.out}\n",
+        f"{rows} rows, {documents} documents, {answers} answers, {biographies} biographies and {articles} articles written to "
+        f"{arguments.out}\n",
     )
 
 

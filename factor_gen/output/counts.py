@@ -1,0 +1,124 @@
+"""What became of the documents and of what was generated for them, counted as they pass."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from factor_gen.choose import Chosen
+from factor_gen.records import ERROR_TYPES, Example
+from lm_factuality.errors import ConfigError
+
+STAGES = ("read", "select", "types", "generate", "filter", "choose")
+
+
+@dataclass
+class Counts:
+    """Counts so far: of documents, rows, and
+
+    ``unused``     documents by (stage, reason);
+    ``generated``  candidates by (type, generator);
+    ``rejected``   candidates by what a filter says of them, and ``lost`` what could not be used as it was written, by reason;
+    ``chosen``     contradictions by type; ``row_types`` rows by their number of types; ``distances`` contradictions by the words
+                   between them and their original.
+    """
+
+    documents: int = 0
+    rows: int = 0
+    unused: Counter[tuple[str, str]] = field(default_factory=Counter)
+    generated: Counter[tuple[str, str]] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+    chosen: Counter[str] = field(default_factory=Counter)
+    row_types: Counter[int] = field(default_factory=Counter)
+    distances: Counter[int] = field(default_factory=Counter)
+
+    def add(self, item: Chosen | Example) -> None:
+        """Counts a row, or a document that gave none."""
+        example = item.example if isinstance(item, Chosen) else item
+        self.documents += 1
+        self.lost.update(example.lost)
+        for candidate in example.candidates:
+            self.generated[candidate.type, candidate.generator] += 1
+            if candidate.rejected:
+                self.rejected[candidate.rejected] += 1
+        if isinstance(item, Chosen):
+            types = [candidate.type for candidate in item.contradictions]
+            self.rows += 1
+            self.chosen.update(types)
+            self.row_types[len(set(types))] += 1
+            self.distances.update(edit_distance(example.completion, each.text) for each in item.contradictions)
+        else:
+            self.unused[stage_and_reason(item)] += 1
+
+    @property
+    def eligible(self) -> int:
+        """Documents in which a sentence was found."""
+        return self.documents - sum(count for (stage, _), count in self.unused.items() if stage in ("read", "select"))
+
+    def stages(self) -> list[tuple[str, int, int]]:
+        """Each stage with the documents that came to it and those that it gave up."""
+        found, left = [], self.documents
+        others = [stage for stage, _ in self.unused if stage not in STAGES]
+        for stage in (*STAGES, *dict.fromkeys(sorted(others))):
+            gone = sum(count for (name, _), count in self.unused.items() if name == stage)
+            found.append((stage, left, gone))
+            left -= gone
+        return found
+
+    def distance(self) -> tuple[float, float]:
+        """Mean and standard deviation of the edit distance in words; NaN without rows."""
+        count = self.distances.total()
+        if not count:
+            return math.nan, math.nan
+        mean = sum(distance * times for distance, times in self.distances.items()) / count
+        return mean, math.sqrt(
+            sum((distance - mean) ** 2 * times for distance, times in self.distances.items()) / count
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The counts in an order of their own, not that of the documents."""
+        mean, deviation = self.distance()
+        return {
+            "documents": self.documents,
+            "eligible": self.eligible,
+            "rows": self.rows,
+            "unused": [
+                {"stage": stage, "reason": reason, "documents": count}
+                for (stage, reason), count in sorted(self.unused.items(), key=lambda each: (_place(each[0][0]), each[0]))
+            ],
+            "generated": [
+                {"type": kind, "generator": generator, "candidates": count}
+                for (kind, generator), count in sorted(self.generated.items())
+            ],
+            "rejected": dict(sorted(self.rejected.items())),
+            "lost": dict(sorted(self.lost.items())),
+            "chosen": {kind: self.chosen[kind] for kind in (*ERROR_TYPES, *sorted(set(self.chosen) - set(ERROR_TYPES)))},
+            "types_in_a_row": {str(number): count for number, count in sorted(self.row_types.items())},
+            "edit_distance": {"mean": mean, "standard_deviation": deviation} if self.rows else None,
+        }  # fmt: skip
+
+
+def stage_and_reason(example: Example) -> tuple[str, str]:
+    """The two halves of ``example.unused``."""
+    stage, _, reason = example.unused.partition(": ")
+    return (stage, reason) if reason else ("choose", example.unused or "no reason given")
+
+
+def edit_distance(completion: str, contradiction: str) -> int:
+    """Words that are put in, left out or exchanged, as the last line of table 2 counts.
+
+    Raises:
+        ConfigError: rapidfuzz is not installed.
+    """
+    try:
+        from rapidfuzz.distance import Levenshtein
+    except ImportError as error:
+        raise ConfigError("rapidfuzz is not installed: pip install 'lm-factuality[generate]'") from error
+    return int(Levenshtein.distance(completion.split(), contradiction.split()))
+
+
+def _place(stage: str) -> int:
+    return STAGES.index(stage) if stage in STAGES else len(STAGES)

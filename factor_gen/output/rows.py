@@ -1,0 +1,67 @@
+"""The columns of the benchmark: the authors', and for each contradiction how it came about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from factor_gen.choose import Chosen
+from factor_gen.records import Candidate
+
+Cell: TypeAlias = str | float | None
+
+PREFIX = "full_prefix"  # all text before the completion; the task reads this one
+CUT_PREFIX = "turncated_prefixes"  # as the published files spell it; the authors' script reads this one
+CUT_WORDS = 1024  # words are at least as many tokens, and the authors' models see 1,024 tokens (section 4.2)
+NUMBERS = ("nli", "fluency")
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def columns(contradictions: int) -> dict[str, type]:
+    """The name of each column, in order, with the type of its cells."""
+    names = [f"contradiction_{index}" for index in range(contradictions)]
+    found: dict[str, type] = dict.fromkeys(("doc_id", PREFIX, CUT_PREFIX, "completion", *names), str)
+    for suffix in ("type", "edit", "generator", *NUMBERS):
+        found |= dict.fromkeys((f"{name}_{suffix}" for name in names), float if suffix in NUMBERS else str)
+    return found
+
+
+def make_row(chosen: Chosen, contradictions: int) -> dict[str, Cell]:
+    """The cells of a row by column; a filter that was off leaves nothing in its cells.
+
+    Raises:
+        ValueError: the row has not ``contradictions`` contradictions.
+    """
+    if len(chosen.contradictions) != contradictions:
+        raise ValueError(
+            f"document {chosen.example.doc_id!r}: {len(chosen.contradictions)} contradictions chosen, expected {contradictions}"
+        )
+    example = chosen.example
+    prefix = encodable(example.prefix)
+    row: dict[str, Cell] = {
+        "doc_id": encodable(example.doc_id), PREFIX: prefix, CUT_PREFIX: last_words(prefix),
+        "completion": encodable(example.completion),
+    }  # fmt: skip
+    for index, candidate in enumerate(chosen.contradictions):
+        row |= {f"contradiction_{index}{suffix}": cell for suffix, cell in _cells(candidate).items()}
+    return {name: row[name] for name in columns(contradictions)}
+
+
+def _cells(candidate: Candidate) -> Mapping[str, Cell]:
+    return {
+        "": encodable(candidate.text), "_type": candidate.type, "_edit": encodable(candidate.edit),
+        "_generator": candidate.generator, "_nli": candidate.contradiction, "_fluency": candidate.fluency,
+    }  # fmt: skip
+
+
+def last_words(text: str, words: int = CUT_WORDS) -> str:
+    """The end of ``text`` from its last ``words`` words on, white space after them included."""
+    pieces = text.rsplit(None, words)
+    return text[len(pieces[0]) :].lstrip() if len(pieces) > words else text
+
+
+def encodable(text: str) -> str:
+    """``text`` with U+FFFD for halves of surrogate pairs, which no file in UTF-8 can hold."""
+    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,152 @@
+"""Writes the files of a benchmark: rows as they come, all files whole or none."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from factor_gen.choose import Chosen
+from factor_gen.output.card import dataset_card
+from factor_gen.output.counts import Counts, stage_and_reason
+from factor_gen.output.provenance import Provenance, models, versions
+from factor_gen.output.rows import columns, encodable, make_row
+from factor_gen.output.tables import CsvWriter, ParquetWriter, TableWriter
+from factor_gen.output.task import task_yaml
+from factor_gen.records import Example
+from factor_gen.settings import BuildSettings
+from lm_factuality.errors import DataError
+from lm_factuality.files import write_json, write_text
+from lm_factuality.retrieval.hashed import sha256_of
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+_PART = ".output.part"  # a folder that files are written in before they are shown
+_REASONS = 5  # that the error about a build without rows names
+
+Audit = Callable[[], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written: the files by what they are (csv, parquet, task, card, unused, manifest), and the counts."""
+
+    files: Mapping[str, Path]
+    counts: Counts
+
+
+def write_benchmark(
+    settings: BuildSettings,
+    items: Iterable[Chosen | Example],
+    out: Path,
+    provenance: Provenance,
+    audit: Audit | None = None,
+) -> Written:
+    """Writes ``items`` (rows, and the documents that gave none) to ``out`` with a task, a card and a manifest.
+
+    Rows are written as they come. ``audit`` is asked once all have been; its answer goes on the card and into the manifest.
+    Files of an earlier build stay as they are until all new ones are complete. The manifest goes first and comes last, so that a
+    folder that has one holds the files that it lists.
+
+    Raises:
+        DataError: no document gave a row, or ``out`` cannot be written.
+        ValueError: a row has another number of contradictions than the settings say.
+    """
+    part = out / _PART
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        try:
+            counts = _write_all(settings, items, part, provenance, audit)
+            files = _show(part, out)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    except OSError as error:
+        raise DataError(f"{out}: cannot be written: {error}; free some space or choose another folder") from error
+    return Written({kind: files[name] for kind, name in _names(settings).items()}, counts)
+
+
+def _names(settings: BuildSettings) -> dict[str, str]:
+    name = settings.name
+    return {
+        "csv": f"{name}.csv", "parquet": f"{name}.parquet", "task": f"{name}.yaml", "card": "README.md", "unused": "unused.jsonl",
+        "manifest": MANIFEST,
+    }  # fmt: skip
+
+
+def _write_all(
+    settings: BuildSettings,
+    items: Iterable[Chosen | Example],
+    folder: Path,
+    provenance: Provenance,
+    audit: Audit | None,
+) -> Counts:
+    names = _names(settings)
+    counts = _write_rows(settings, items, folder)
+    if not counts.rows:
+        raise DataError(_no_rows(counts))
+    audited = audit() if audit else None
+    write_text(folder / names["task"], task_yaml(settings))
+    write_text(folder / names["card"], dataset_card(settings, provenance, counts, audited))
+    rows = {names["csv"]: counts.rows, names["parquet"]: counts.rows, names["unused"]: counts.documents - counts.rows}
+    files = [
+        {"name": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)} | ({"rows": rows[name]} if name in rows else {})
+        for name, path in ((name, folder / name) for name in names.values() if name != MANIFEST)
+    ]  # fmt: skip
+    manifest = {
+        "format": FORMAT, "name": settings.name, "seed": settings.seed,
+        "command": provenance.command or f"factor-gen build {settings.name}.yaml --out {settings.name}",
+        "settings": provenance.effective_settings(), "corpus": dict(provenance.corpus), "models": models(settings),
+        "stages": {name: dict(fingerprint) for name, fingerprint in provenance.stages.items()},
+        "versions": versions(settings), "counts": counts.to_json(), "audit": dict(audited) if audited else None, "files": files,
+    }  # fmt: skip
+    write_json(folder / MANIFEST, manifest)
+    return counts
+
+
+def _write_rows(settings: BuildSettings, items: Iterable[Chosen | Example], folder: Path) -> Counts:
+    names, number = _names(settings), settings.choose.contradictions
+    heads = columns(number)
+    counts = Counts()
+    with contextlib.ExitStack() as stack:
+        tables: list[TableWriter] = [
+            stack.enter_context(CsvWriter(folder / names["csv"], heads)),
+            stack.enter_context(ParquetWriter(folder / names["parquet"], heads)),
+        ]
+        unused = stack.enter_context((folder / names["unused"]).open("w", encoding="utf-8", newline="\n"))
+        for item in tqdm(items, desc="write", unit=" documents", delay=2):
+            counts.add(item)
+            if isinstance(item, Chosen):
+                row = make_row(item, number)
+                for table in tables:
+                    table.write(row)
+            else:
+                stage, reason = stage_and_reason(item)
+                line = {"doc_id": encodable(item.doc_id), "stage": stage, "reason": reason}
+                unused.write(json.dumps(line, ensure_ascii=False) + "\n")
+    return counts
+
+
+def _no_rows(counts: Counts) -> str:
+    if not counts.documents:
+        return "no rows: the corpus holds no documents; look at corpus.path, or corpus.documents"
+    reasons = [f"{count} x {stage}: {reason}" for (stage, reason), count in counts.unused.most_common(_REASONS)]
+    return (
+        f"no rows: none of the {counts.documents} documents gave one ({'; '.join(reasons)}); a document needs some text and then "
+        "a sentence that can be made wrong"
+    )
+
+
+def _show(part: Path, out: Path) -> dict[str, Path]:
+    """Moves the files where they belong; returns them by name."""
+    (out / MANIFEST).unlink(missing_ok=True)
+    shown = {}
+    for path in sorted(part.iterdir(), key=lambda path: (path.name == MANIFEST, path.name)):
+        shown[path.name] = path.replace(out / path.name)
+    return shown

@@ -1,0 +1,142 @@
+"""The card says what the build did, and what it did not."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+import yaml
+
+from factor_gen.output.card import PAPER_TYPES, dataset_card
+from factor_gen.output.counts import Counts, edit_distance
+from factor_gen.records import Example
+from factor_gen.settings import (
+    CorpusSettings,
+    FilterSettings,
+    FluencySettings,
+    GenerateSettings,
+    NliSettings,
+    TypesSettings,
+)
+from tests.factor_gen.output.conftest import make_chosen, make_settings
+
+
+@pytest.fixture
+def counts(items):
+    counts = Counts()
+    for item in items:
+        counts.add(item)
+    return counts
+
+
+@pytest.fixture
+def card(counts, provenance):
+    return lambda audit=None, **changes: dataset_card(make_settings(**changes), provenance, counts, audit)
+
+
+def front_matter(text: str) -> dict:
+    return yaml.safe_load(text.split("---\n")[1])
+
+
+def rows(text: str) -> list[tuple[str, ...]]:
+    return [
+        tuple(cell.strip() for cell in line.strip("|\n").split(" | "))
+        for line in text.splitlines()
+        if line.startswith("|")
+    ]
+
+
+def test_the_hub_can_read_it(card):
+    head = front_matter(card())
+    assert head["license"] == "mit"
+    assert head["task_categories"] == ["multiple-choice", "text-generation"]
+    assert head["configs"] == [
+        {"config_name": "default", "data_files": [{"split": "test", "path": "harbours.parquet"}]}
+    ]
+    assert head["size_categories"] == ["n<1K"]
+
+
+def test_a_licence_that_the_hub_does_not_know_is_named(card):
+    head = front_matter(card(corpus=CorpusSettings(path="x.txt", license="Terms of the harbour: 'ask first'")))
+    assert (head["license"], head["license_name"]) == ("other", "Terms of the harbour: 'ask first'")
+
+
+def test_it_counts_stages_reasons_and_types(card):
+    found = rows(card())
+    assert ("select", "6", "2", "4") in found
+    assert ("choose", "4", "1", "3") in found
+    assert ("select", "no sentence of 10 words or more", "2") in found
+    assert ("predicate", "3", "33.3", "25.4", "31.3", "47.1") in found
+    assert ("rejected by a filter", "not fluent", "3") in found
+    assert ("not usable as written", "no change", "3") in found
+    assert ("words", "1.3 ± 0.5", "2.3 ± 1.4", "2.1 ± 1.4", "4.0 ± 3.1") in found
+
+
+def test_it_says_how_many_documents_gave_a_row(card):
+    assert (
+        "Of the 4 documents in which a sentence was found, 75.0% gave a row, 75.0% one of two or more types." in card()
+    )
+
+
+def test_the_types_of_the_paper_are_those_of_table_3(shared):
+    text = (shared / "papers" / "factor.txt").read_text(encoding="utf-8")
+    for kind, figures in PAPER_TYPES.items():
+        printed = re.search(rf"(?m)^{kind.capitalize()}\t([\d.]+)\t([\d.]+)\t([\d.]+)$", text)
+        assert printed
+        assert tuple(map(float, printed.groups())) == figures
+
+
+def test_a_filter_that_was_off_is_said_to_be(card):
+    off = card()
+    assert "**The contradiction filter was off**" in off
+    assert "**The fluency filter was off**" in off
+    on = card(filter=FilterSettings(NliSettings(threshold=0.7), FluencySettings("/home/me/models/tiny")))
+    assert "was off" not in on
+    assert "`microsoft/deberta-large-mnli` gives the contradiction more than 0.7 (coreference: 0.3)" in on
+    assert "`tiny` gives a mean log-likelihood" in on
+    assert "/home/me" not in on
+    half = card(filter=FilterSettings(nli=None))
+    assert "contradiction filter was off" in half
+    assert "fluency filter was off" not in half
+
+
+def test_it_names_models_and_generator(card):
+    text = card(
+        generate=GenerateSettings(generator="llm", judge="openai-server"), types=TypesSettings(tagger="spacy"),
+        filter=FilterSettings(NliSettings(revision="abc"), None),
+    )  # fmt: skip
+    assert ("generate", "openai-server", "") in rows(text)
+    assert ("filter: contradiction", "microsoft/deberta-large-mnli", "abc") in rows(text)
+    assert ("types", "en_core_web_sm", "") in rows(text)
+
+
+def test_an_audit_becomes_a_table(card):
+    assert "Not audited at the build" in card()
+    text = card({"fewest words": {"accuracy": 0.2512, "interval": "22 - 28"}, "rows": 3, "odd | name": {"accuracy": 1}})
+    assert ("fewest words", "0.251", "22 - 28") in rows(text)
+    assert "odd \\| name" in text
+    assert ("classifier", "0.300") in rows(card({"classifier": 0.3}))
+
+
+def test_engines_do_not_show(card):
+    assert "ray" not in card()
+    assert "workers" not in card()
+
+
+def test_text_that_no_file_can_hold_is_mended(card):
+    assert "\ufffd" in card(corpus=CorpusSettings(path="x", source="half \ud800"))
+
+
+def test_the_edit_distance_is_in_words():
+    assert edit_distance("a b c d", "a x c") == 2
+    assert edit_distance("the same", "the  same") == 0
+
+
+def test_a_stage_of_another_name_is_counted_too(provenance):
+    counts = Counts()
+    for item in (Example("a").drop("polish", "too dull"), Example("b", unused="no colon here"), make_chosen()):
+        counts.add(item)
+    assert ("polish", 2, 1) in counts.stages()
+    assert counts.to_json()["unused"][0] == {"stage": "choose", "reason": "no colon here", "documents": 1}
+    assert dataclasses.asdict(counts)["rows"] == 1

@@ -1,0 +1,53 @@
+"""The folder of a build is a task of lm_eval, wherever it lies."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from factor_gen.output import write_benchmark
+from factor_gen.settings import CorpusSettings
+from lm_factuality.validation import validate
+from tests.factor_gen.output.conftest import make_settings
+
+
+@pytest.fixture
+def folder(tmp_path, items, provenance):
+    """A build that was moved after it was made."""
+    settings = make_settings(corpus=CorpusSettings(path="x.txt", license="CC BY: 4.0 # of the harbour"))
+    write_benchmark(settings, items, tmp_path / "built", provenance)
+    return shutil.move(tmp_path / "built", tmp_path / "moved")
+
+
+def test_validate_finds_nothing_wrong(folder):
+    (report,) = validate([str(folder / "harbours.yaml")])
+    assert report.problems == ()
+    assert (report.num_rows, report.num_requests) == (3, 12)
+    context, continuation = report.example[0]
+    assert context.startswith("The harbour is old.")
+    assert continuation.strip().startswith("Its first keeper")
+
+
+def test_lm_eval_runs_it(folder, evaluate, checkpoint):
+    results = evaluate(
+        "hf", ["harbours"], include=folder, model_args={"pretrained": str(checkpoint), "dtype": "float32"}
+    )
+    found = results["results"]["harbours"]
+    assert 0 <= found["factor_acc,none"] <= 1
+    assert found["unscored,none"] == 0
+    assert "factor_acc_vs_predicate,none" in found
+    assert results["configs"]["harbours"]["metadata"]["license"] == "CC BY: 4.0 # of the harbour"
+
+
+@pytest.mark.slow
+def test_the_lm_eval_command_runs_it(folder, checkpoint):
+    command = [
+        sys.executable, "-m", "lm_eval", "run", "--model", "hf", "--model_args", f"pretrained={checkpoint}", "--device", "cpu",
+        "--tasks", "harbours", "--include_path", str(folder),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "factor_acc" in done.stdout

