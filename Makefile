@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install install-dev quickstart test test-all test-vllm lint format bench bench-judge sample clean
+.PHONY: help install install-dev quickstart test test-all test-vllm lint format bench bench-judge bench-gen sample clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,6 +56,10 @@ bench: install-dev  ## time hf-tree, hf-ralm and the index beside their alternat
 
 bench-judge: install-dev  ## time 64 questions to a judge at once beside one at a time, answer store included
 	HF_HUB_OFFLINE=1 $(BIN)/python -m judges.bench --least 40
+
+bench-gen: install-dev  ## time the generator's filters beside their bare models, and builds of 1k to 100k documents (an hour)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m factor_gen.bench filters
+	HF_HUB_OFFLINE=1 $(BIN)/python -m factor_gen.bench scale
 
 sample: install  ## rebuild the embedded default: benchmark, corpus, and the checkpoints (an hour on two cores)
 	$(BIN)/python -m lm_factuality.encyclopedia.build --out tasks/sample

@@ -17,23 +17,27 @@ _SUFFIX = ".jinja"
 
 
 class Prompts:
-    """The suite's prompts by name (``verify``, ``felm/segment_cot``), some of them replaced by a user's own files."""
+    """The suite's prompts by name (``verify``, ``felm/segment_cot``), some of them replaced by a user's own files.
 
-    def __init__(self, overrides: Mapping[str, Path] | None = None) -> None:
+    ``folder`` is where the suite's lie, for a part of it that keeps its prompts beside its code.
+    """
+
+    def __init__(self, overrides: Mapping[str, Path] | None = None, folder: Path = PROMPTS_FOLDER) -> None:
         """
         Raises:
             ConfigError: an override is of no prompt, or its file cannot be read.
         """
         self._overrides = dict(overrides or {})
+        self._folder = folder
         for name, path in self._overrides.items():
-            if name not in (known := prompt_names()):
+            if name not in (known := prompt_names(folder)):
                 raise ConfigError(
                     f"prompts: no prompt is called {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}"
                 )
             if not path.is_file():
                 raise ConfigError(f"prompts: {name}: {path}: no such file")
         self._environment = SandboxedEnvironment(
-            loader=_Loader(self._overrides), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+            loader=_Loader(self._overrides, folder), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
 
     def render(self, name: str, subject: Mapping[str, Any]) -> str:
@@ -45,7 +49,9 @@ class Prompts:
         try:
             return self._environment.get_template(name).render(**subject).strip()
         except TemplateNotFound as error:
-            raise ConfigError(f"no prompt is called {error.name!r}{did_you_mean(name, prompt_names())}") from error
+            raise ConfigError(
+                f"no prompt is called {error.name!r}{did_you_mean(name, prompt_names(self._folder))}"
+            ) from error
         except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
             raise ConfigError(f"prompt {name}: {type(error).__name__}: {error}") from error
 
@@ -53,7 +59,7 @@ class Prompts:
         """The first 16 hexadecimal digits of the SHA-256 of the prompt's file, of all files that it includes, and of the
         demonstrations beside it."""
         digest = hashlib.sha256()
-        for path in sorted((PROMPTS_FOLDER / name).parent.glob("*.yaml")):
+        for path in sorted((self._folder / name).parent.glob("*.yaml")):
             digest.update(path.read_bytes() + b"\0")
         for each in sorted(self._with_parts(name)):
             digest.update(each.encode() + b"\0" + self._source(each).encode() + b"\0")
@@ -68,7 +74,9 @@ class Prompts:
         try:
             return loader.get_source(self._environment, name)[0]
         except TemplateNotFound as error:
-            raise ConfigError(f"no prompt is called {name!r}{did_you_mean(name, prompt_names())}") from error
+            raise ConfigError(
+                f"no prompt is called {name!r}{did_you_mean(name, prompt_names(self._folder))}"
+            ) from error
 
     def _with_parts(self, name: str) -> set[str]:
         found, waiting = set(), [name]
@@ -83,12 +91,12 @@ class Prompts:
 class _Loader(BaseLoader):
     """A prompt by its name without suffix: the user's file if there is one, else the suite's."""
 
-    def __init__(self, overrides: Mapping[str, Path]) -> None:
-        self._overrides = overrides
+    def __init__(self, overrides: Mapping[str, Path], folder: Path) -> None:
+        self._overrides, self._folder = overrides, folder
 
     def get_source(self, environment: Environment, template: str) -> tuple[str, str, None]:
-        path = self._overrides.get(template, PROMPTS_FOLDER / f"{template}{_SUFFIX}")
-        if template not in self._overrides and not path.resolve().is_relative_to(PROMPTS_FOLDER):
+        path = self._overrides.get(template, self._folder / f"{template}{_SUFFIX}")
+        if template not in self._overrides and not path.resolve().is_relative_to(self._folder.resolve()):
             raise TemplateNotFound(template)
         try:
             return path.read_text(encoding="utf-8"), str(path), None
@@ -98,9 +106,9 @@ class _Loader(BaseLoader):
             raise ConfigError(f"{path}: cannot be read as UTF-8 text: {error}") from error
 
 
-def prompt_names() -> list[str]:
-    """All prompts that the suite brings; those whose file begins with an underscore are parts of others."""
-    files = PROMPTS_FOLDER.rglob(f"*{_SUFFIX}")
+def prompt_names(folder: Path = PROMPTS_FOLDER) -> list[str]:
+    """All prompts that the suite brings in ``folder``; those whose file begins with an underscore are parts of others."""
+    files = folder.rglob(f"*{_SUFFIX}")
     return sorted(
-        file.relative_to(PROMPTS_FOLDER).with_suffix("").as_posix() for file in files if not file.name.startswith("_")
+        file.relative_to(folder).with_suffix("").as_posix() for file in files if not file.name.startswith("_")
     )

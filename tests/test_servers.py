@@ -1,10 +1,11 @@
-"""FELM through servers that users run: ``vllm serve`` and ``transformers serve``, asked as evaluated models and as judges.
+"""Servers that users run, ``vllm serve`` and ``transformers serve``: asked as evaluated models, as judges, and for contradictions.
 
 ``make test-vllm`` builds the environment that this needs and runs it there.
 """
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import json
 import shutil
@@ -160,3 +161,30 @@ def test_biographies_judged_by_a_model_that_answers_nonsense_are_all_accounted_f
     assert sum(metrics["unscored"]["reasons"].values()) == metrics["unscored"]["responses"] > 0
     assert 0 <= scored <= 104
     assert metrics["about"]["judge_usage"]["errors"] == 0
+
+
+def test_contradictions_by_a_model_that_answers_nonsense_are_all_accounted_for(server, tmp_path):
+    from factor_gen.generate.llm import LLMGenerator
+    from factor_gen.records import ERROR_TYPES, Example
+    from factor_gen.settings import GenerateSettings
+
+    url, name = server
+    config = {"backend": "openai", "model": name, "base_url": url, "decoding": {"max_tokens": 48}, "concurrency": 8}
+    (tmp_path / "judge.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    with (TASKS / "sample" / "sample_factor.csv").open(newline="", encoding="utf-8") as file:
+        rows = [row for row, _ in zip(csv.DictReader(file), range(12), strict=False)]
+    examples = [Example(row["doc_id"], row["turncated_prefixes"], row["completion"], ERROR_TYPES) for row in rows]
+    found, sent = [], []
+    for _ in range(2):
+        stage = LLMGenerator(GenerateSettings(judge="judge.yaml"), tmp_path, 0, store=tmp_path / "answers")
+        found.append(stage.run(examples))
+        sent.append(stage.usage.calls)
+        stage.close()
+    assert sent == [len(ERROR_TYPES) * len(examples), 0]
+    assert found[0] == found[1]
+    assert [each.doc_id for each in found[0]] == [row["doc_id"] for row in rows]
+    for each in found[0]:
+        assert len(each.candidates) + sum(each.lost.values()) >= len(ERROR_TYPES)  # each answer is used, or counted
+        assert all(reason.startswith("llm: ") for reason in each.lost)
+        assert "llm: backend error" not in each.lost
+        assert each.candidates or each.unused == "generate: no contradiction could be read"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -121,29 +122,61 @@ def load_model(name: str, batch_size: int = 16, device: str | None = None) -> In
     Raises:
         ModelError: there is no such model here, or it is neither; or it does not name a label entailment.
     """
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
+    device = device or default_device()
+    with _explained(name, "the folder it lies in, or --nli lexical"):
         config = AutoConfig.from_pretrained(name)
-        tokenizer = AutoTokenizer.from_pretrained(name)
-        is_t5 = config.model_type in ("t5", "mt5")
-        auto = AutoModelForSeq2SeqLM if is_t5 else AutoModelForSequenceClassification
-        has_head = any(each.endswith("ForSequenceClassification") for each in config.architectures or ())
-        if not is_t5 and not has_head:
+        if config.model_type in ("t5", "mt5"):
+            tokenizer = AutoTokenizer.from_pretrained(name)
+            model = AutoModelForSeq2SeqLM.from_pretrained(name, dtype=dtype_of(device)).to(device)
+            return TrueT5(name, model, tokenizer, _TRUE_LONGEST, batch_size)
+    model, tokenizer, longest = load_classifier(
+        name, device=device, otherwise="the folder it lies in, or --nli lexical"
+    )
+    return Classifier(name, model, tokenizer, longest, batch_size)
+
+
+def load_classifier(
+    name: str, revision: str | None = None, device: str | None = None, otherwise: str = "or the folder it lies in"
+) -> tuple[Any, Any, int]:
+    """(model, tokenizer, tokens that the model takes) of the sequence classifier ``name``, in bfloat16 on a GPU.
+
+    Raises:
+        ModelError: there is no such model here, or it has no head for classification; ends with what to do ``otherwise``.
+    """
+    device = device or default_device()
+    with _explained(name, otherwise):
+        config = AutoConfig.from_pretrained(name, revision=revision)
+        if not any(each.endswith("ForSequenceClassification") for each in config.architectures or ()):
             raise ModelError(
                 f"{name}: {', '.join(config.architectures or ['a model'])} is no inference model; expected a sequence classifier "
                 "such as microsoft/deberta-large-mnli, or a T5 such as google/t5_xxl_true_nli_mixture"
             )
-        dtype = torch.bfloat16 if device.startswith("cuda") else torch.float32
-        model = auto.from_pretrained(name, dtype=dtype).to(device)
+        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
+        model = AutoModelForSequenceClassification.from_pretrained(name, revision=revision, dtype=dtype_of(device))
+        return model.to(device).eval(), tokenizer, _window(config, tokenizer)
+
+
+def default_device() -> str:
+    """The GPU if there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def dtype_of(device: str) -> torch.dtype:
+    """What models compute in on ``device``: bfloat16 on a GPU, float32 elsewhere."""
+    return torch.bfloat16 if device.startswith("cuda") else torch.float32
+
+
+@contextmanager
+def _explained(name: str, otherwise: str) -> Iterator[None]:
+    """Turns what transformers raises while it loads ``name`` into a ModelError."""
+    try:
+        yield
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         first = (str(error).strip().splitlines() or [repr(error)])[0]
         raise ModelError(
-            f"the inference model {name!r} cannot be loaded ({first}); give its name on the Hub where there is a network, the "
-            "folder it lies in, or --nli lexical; tokenizers of T5 may need: pip install sentencepiece protobuf"
+            f"the inference model {name!r} cannot be loaded ({first}); give its name on the Hub where there is a network, "
+            f"{otherwise}; tokenizers of T5 may need: pip install sentencepiece protobuf"
         ) from error
-    if is_t5:
-        return TrueT5(name, model, tokenizer, _TRUE_LONGEST, batch_size)
-    return Classifier(name, model, tokenizer, _window(config, tokenizer), batch_size)
 
 
 def entailment_label(name: str, labels: dict[int, str]) -> int:
@@ -152,13 +185,20 @@ def entailment_label(name: str, labels: dict[int, str]) -> int:
     Raises:
         ModelError: none is called that, or several are.
     """
-    found = [
-        number for number, label in labels.items() if label.strip().lower() in ("entailment", "entail", "entailed")
-    ]
+    return find_label(name, labels, ("entailment", "entail", "entailed"))
+
+
+def find_label(name: str, labels: dict[int, str], meanings: Collection[str]) -> int:
+    """The number of the one label that is called by one of ``meanings``, in any case.
+
+    Raises:
+        ModelError: none is called that, or several are.
+    """
+    found = [number for number, label in labels.items() if label.strip().lower() in meanings]
     if len(found) != 1:
         raise ModelError(
-            f"{name}: its labels are {', '.join(map(str, labels.values()))}, expected one called 'entailment'; set id2label "
-            "in its config.json"
+            f"{name}: its labels are {', '.join(map(str, labels.values()))}, expected one called {next(iter(meanings))!r}; "
+            "set id2label in its config.json"
         )
     return found[0]
 

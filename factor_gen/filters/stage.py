@@ -1,0 +1,131 @@
+"""The stage ``filter``: scores every candidate with the models that are on, and says which may not be chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from factor_gen.context import last_words
+from factor_gen.filters.identity import model_identity
+from factor_gen.records import COREFERENCE, Candidate, Example
+from factor_gen.settings import FilterSettings, FluencySettings, NliSettings
+
+if TYPE_CHECKING:
+    from factor_gen.filters.fluency import FluencyModel
+    from factor_gen.filters.nli import NliModel
+
+NOT_CONTRADICTORY, NOT_FLUENT, NOT_SCORED = "not contradictory", "not fluent", "not scored"
+_DIGITS = 4  # of a score: the same sentence in another batch differs in the sixth
+
+
+class Filters:
+    """The NLI filter and the fluency filter of section 3.2.3; either may be off. Models are loaded when they are first needed."""
+
+    name = "filter"
+
+    def __init__(self, settings: FilterSettings, device: str | None = None) -> None:
+        """``device``: the GPU if there is one, unless it is named."""
+        self._settings, self._device = settings, device
+
+    @cached_property
+    def fingerprint(self) -> Mapping[str, Any]:
+        """The models by commit or content, the thresholds, and what the models compute in.
+
+        Raises:
+            ModelError: a model cannot be had.
+        """
+        nli, fluency = self._settings.nli, self._settings.fluency
+        found: dict[str, Any] = {"nli": "none", "fluency": "none"}
+        if nli is not None:
+            found["nli"] = {
+                **model_identity(nli.model, nli.revision), "dtype": self._dtype, "threshold": nli.threshold,
+                "coreference": nli.coreference, "context": nli.context,
+            }  # fmt: skip
+        if fluency is not None:
+            identity = model_identity(fluency.model, fluency.revision)
+            found["fluency"] = {**identity, "dtype": self._dtype, "margin": fluency.margin}
+        return found
+
+    def run(self, examples: Sequence[Example]) -> list[Example]:
+        """The examples with their candidates scored. ``rejected`` names the first filter that a candidate fails; both scores are
+        there all the same. A score that is no number rejects it as not scored.
+
+        Raises:
+            ModelError: a model cannot be loaded, or is not what it is needed for.
+        """
+        wanted = [(place, each) for place, example in enumerate(examples) for each in example.candidates]
+        changed = [each for _, each in wanted]
+        owners = [examples[place] for place, _ in wanted]
+        if wanted and self._settings.nli is not None:
+            changed = self._contradictory(self._settings.nli, owners, changed)
+        if wanted and self._settings.fluency is not None:
+            changed = self._fluent(self._settings.fluency, owners, changed)
+        candidates: list[list[Candidate]] = [[] for _ in examples]
+        for (place, _), candidate in zip(wanted, changed, strict=True):
+            candidates[place].append(candidate)
+        return [
+            example.with_candidates(tuple(each)) if each else example
+            for example, each in zip(examples, candidates, strict=True)
+        ]
+
+    def _contradictory(
+        self, nli: NliSettings, owners: Sequence[Example], candidates: Sequence[Candidate]
+    ) -> list[Candidate]:
+        from factor_gen.filters.nli import Pair
+
+        contexts = {each: last_words(each, nli.context) for each in dict.fromkeys(owner.prefix for owner in owners)}
+        pairs = [
+            Pair(contexts[owner.prefix], owner.completion, candidate.text)
+            for owner, candidate in zip(owners, candidates, strict=True)
+        ]
+        found = []
+        for candidate, score in zip(candidates, self._nli.contradictions(pairs), strict=True):
+            score = round(score, _DIGITS)
+            threshold = nli.coreference if candidate.type == COREFERENCE else nli.threshold
+            scored = replace(candidate, contradiction=None if math.isnan(score) else score)
+            found.append(_judged(scored, score, threshold, NOT_CONTRADICTORY))
+        return found
+
+    def _fluent(
+        self, fluency: FluencySettings, owners: Sequence[Example], candidates: Sequence[Candidate]
+    ) -> list[Candidate]:
+        texts = [*(owner.completion for owner in owners), *(candidate.text for candidate in candidates)]
+        scores = self._fluency.mean_logprobs(texts)
+        found = []
+        for place, candidate in enumerate(candidates):
+            score = round(scores[len(owners) + place] - scores[place], _DIGITS)
+            scored = replace(candidate, fluency=None if math.isnan(score) else score)
+            found.append(_judged(scored, score, -fluency.margin, NOT_FLUENT))
+        return found
+
+    @cached_property
+    def _nli(self) -> NliModel:
+        from factor_gen.filters.nli import NliModel
+
+        nli = self._settings.nli
+        assert nli is not None
+        return NliModel(nli.model, nli.revision, nli.batch_size, self._device)
+
+    @cached_property
+    def _fluency(self) -> FluencyModel:
+        from factor_gen.filters.fluency import FluencyModel
+
+        fluency = self._settings.fluency
+        assert fluency is not None
+        return FluencyModel(fluency.model, fluency.revision, fluency.batch_size, self._device)
+
+    @property
+    def _dtype(self) -> str:
+        from judges.biographies.inference_models import default_device, dtype_of
+
+        return str(dtype_of(self._device or default_device())).removeprefix("torch.")
+
+
+def _judged(candidate: Candidate, score: float, threshold: float, reason: str) -> Candidate:
+    """The candidate, rejected unless ``score`` is above ``threshold``; what rejected it before stays."""
+    if candidate.rejected or score > threshold:
+        return candidate
+    return replace(candidate, rejected=NOT_SCORED if math.isnan(score) else reason)

@@ -1,0 +1,78 @@
+"""The fluency filter's model: a GPT-2 that was trained on the sample's encyclopedia, and others with random weights."""
+
+from __future__ import annotations
+
+import csv
+import math
+import random
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from factor_gen.filters.fluency import FluencyModel
+from lm_factuality.errors import ModelError
+from tests.conftest import TASKS
+from tests.tiny_models import save_opt
+
+TEXTS = [
+    "The house stood by the river.",
+    "It was built in 1820, and all who came by ship saw it from the sea before they saw the town.",
+    "Members wear brown gowns.",
+    "A",
+]
+
+
+def expected(folder, text):
+    """Token by token: the log-probability of each after those before it and the token that begins a text."""
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    found = []
+    with torch.inference_mode():
+        for place, token in enumerate(ids):
+            before = torch.tensor([[tokenizer.bos_token_id, *ids[:place]]])
+            found.append(model(before).logits[0, -1].log_softmax(-1)[token].item())
+    return sum(found) / len(ids)
+
+
+def test_batches_give_the_mean_of_the_log_probabilities_of_each_token(checkpoint):
+    means = [expected(checkpoint, text) for text in TEXTS]
+    assert max(means) - min(means) > 0.1
+    for batch_size in (1, 32):
+        model = FluencyModel(str(checkpoint), batch_size=batch_size)
+        assert model.mean_logprobs([*TEXTS, TEXTS[0]]) == pytest.approx([*means, means[0]], abs=1e-5)
+
+
+def test_a_tokenizer_that_begins_texts_by_itself_does_not_do_so_twice(checkpoint, tmp_path):
+    folder = save_opt(tmp_path / "opt", AutoTokenizer.from_pretrained(checkpoint))
+    assert FluencyModel(str(folder)).mean_logprobs(TEXTS) == pytest.approx(
+        [expected(folder, text) for text in TEXTS], abs=1e-5
+    )
+
+
+def test_scrambled_words_are_less_fluent(checkpoint):
+    with (TASKS / "sample" / "sample_factor.csv").open(newline="", encoding="utf-8") as file:
+        sentences = [row["completion"] for row, _ in zip(csv.DictReader(file), range(30), strict=False)]
+    scrambled = [" ".join(random.Random(f"0/{text}").sample(text.split(), len(text.split()))) for text in sentences]
+    scores = FluencyModel(str(checkpoint)).mean_logprobs([*sentences, *scrambled])
+    rejected = sum(wrong <= right - 0.2 for right, wrong in zip(scores[:30], scores[30:], strict=True))
+    assert rejected >= 29
+
+
+def test_what_cannot_be_scored_is_no_number(checkpoint):
+    empty, endless, fine = FluencyModel(str(checkpoint)).mean_logprobs(["", "the river " * 600, TEXTS[0]])
+    assert math.isnan(empty)
+    assert math.isnan(endless)
+    assert fine < 0
+    assert FluencyModel(str(checkpoint)).mean_logprobs([]) == []
+
+
+def test_models_that_cannot_be_used_are_refused(checkpoint, tmp_path):
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        FluencyModel(str(tmp_path / "nowhere"))
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    AutoModelForCausalLM.from_pretrained(checkpoint).save_pretrained(tmp_path / "speechless")
+    tokenizer.bos_token = tokenizer.eos_token = None
+    tokenizer.save_pretrained(tmp_path / "speechless")
+    with pytest.raises(ModelError, match="no token that begins or ends a text"):
+        FluencyModel(str(tmp_path / "speechless"))

@@ -1,0 +1,171 @@
+"""The stage ``filter``: what it keeps, what it says of the rest."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from factor_gen.context import last_words
+from factor_gen.filters import Filters
+from factor_gen.filters.fluency import FluencyModel
+from factor_gen.filters.nli import NliModel, Pair
+from factor_gen.records import COREFERENCE, ENTITY, Candidate, Example
+from factor_gen.settings import FilterSettings, FluencySettings, NliSettings
+from factor_gen.stages import Stage
+from lm_factuality.errors import ModelError
+from tests.factor_gen.tiny import save_deberta
+
+PREFIX = "The academy stands on a hill. Its members wear brown gowns. "
+COMPLETION = "They meet in the great hall every spring to choose a keeper."
+WRONG = "They meet in the great hall every autumn to choose a keeper."
+SCRAMBLED = "keeper great They spring choose in a every to hall meet the."
+
+
+def candidate(text: str, kind: str = ENTITY) -> Candidate:
+    return Candidate(text, kind, "old -> new", "rules/test")
+
+
+EXAMPLES = [
+    Example(
+        "a", PREFIX, COMPLETION, (ENTITY,), (candidate(WRONG), candidate(SCRAMBLED), candidate(WRONG, COREFERENCE))
+    ),
+    Example("b", unused="select: empty"),
+    Example("c", "", "They left.", (ENTITY,), (candidate("They came."),)),
+]
+
+
+@pytest.fixture(scope="module")
+def deberta(tmp_path_factory, checkpoint):
+    return str(save_deberta(tmp_path_factory.mktemp("stage") / "deberta", checkpoint))
+
+
+@pytest.fixture(scope="module")
+def scores(deberta, checkpoint):
+    pairs = [Pair(each.prefix, each.completion, one.text) for each in EXAMPLES for one in each.candidates]
+    language = FluencyModel(str(checkpoint))
+    differences = [
+        language.mean_logprobs([one.text])[0] - language.mean_logprobs([each.completion])[0]
+        for each in EXAMPLES
+        for one in each.candidates
+    ]
+    return NliModel(deberta).contradictions(pairs), differences
+
+
+def flat(examples: list[Example]) -> list[Candidate]:
+    return [one for each in examples for one in each.candidates]
+
+
+def test_without_filters_everything_passes_as_it_is():
+    stage: Stage = Filters(FilterSettings(None, None))
+    assert stage.run(EXAMPLES) == EXAMPLES
+    assert stage.fingerprint == {"nli": "none", "fluency": "none"}
+
+
+def test_both_scores_are_recorded_and_the_first_failed_filter_is_the_reason(deberta, checkpoint, scores):
+    nli, fluency = scores
+    threshold = sorted(nli)[1] + 1e-3  # between them, so that some fail and some pass
+    settings = FilterSettings(
+        NliSettings(deberta, threshold=threshold, coreference=0.0), FluencySettings(str(checkpoint))
+    )
+    found = Filters(settings).run(EXAMPLES)
+    assert [each.doc_id for each in found] == ["a", "b", "c"]
+    assert found[1] == EXAMPLES[1]
+    assert [each.contradiction for each in flat(found)] == pytest.approx(nli, abs=1e-4)
+    assert [each.fluency for each in flat(found)] == pytest.approx(fluency, abs=1e-4)
+    for one, contradiction, fluent in zip(flat(found), nli, fluency, strict=True):
+        is_contradictory = contradiction > (0.0 if one.type == COREFERENCE else threshold)
+        expected = "" if fluent > -0.2 else "not fluent"
+        assert one.rejected == (expected if is_contradictory else "not contradictory")
+    assert {"not contradictory"} < {each.rejected for each in flat(found)}
+    assert found[0].candidates[0].text == found[0].candidates[2].text  # once below its threshold, once above
+
+
+def test_the_sample_checkpoint_rejects_scrambled_words(checkpoint):
+    found = Filters(FilterSettings(None, FluencySettings(str(checkpoint)))).run(EXAMPLES[:1])
+    right, scrambled, _ = found[0].candidates
+    assert scrambled.rejected == "not fluent"
+    assert scrambled.fluency < right.fluency
+    assert scrambled.contradiction is None
+
+
+def test_thresholds_are_strict(checkpoint):
+    same = Example("a", PREFIX, COMPLETION, (ENTITY,), (candidate(COMPLETION),))
+    for margin, rejected in ((0.0, "not fluent"), (1e-6, "")):
+        settings = FilterSettings(None, FluencySettings(str(checkpoint), margin=margin))
+        assert Filters(settings).run([same])[0].candidates[0].rejected == rejected
+
+
+def test_what_has_no_score_is_never_accepted(deberta, checkpoint):
+    endless = Example("a", PREFIX, COMPLETION, (ENTITY,), (candidate(COMPLETION * 50), candidate("")))
+    settings = FilterSettings(
+        NliSettings(deberta, threshold=0.0, coreference=0.0), FluencySettings(str(checkpoint), margin=99.0)
+    )
+    first, second = Filters(settings).run([endless])[0].candidates
+    assert (first.rejected, first.contradiction, first.fluency) == ("not scored", None, None)
+    assert (second.rejected, second.fluency) == ("not scored", None)
+    assert second.contradiction is not None
+    assert not math.isnan(second.contradiction)
+
+
+def test_scores_of_a_document_do_not_depend_on_the_others(deberta, checkpoint):
+    settings = FilterSettings(NliSettings(deberta), FluencySettings(str(checkpoint)))
+    stage = Filters(settings)
+    assert stage.run(EXAMPLES) == [stage.run([each])[0] for each in EXAMPLES]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "completion", "text"),
+    [
+        ("\0" * 50, "\0\0", "\0"),
+        ("\u05e9\u05dc\u05d5\u05dd ", "\u05e2\u05d5\u05dc\u05dd \u200f.", "\u202e\u05e2\u05d5\u05dc\u05dd."),
+        ("\U0001f600 " * 300, "\U0001f600", "\U0001f9d1\u200d\U0001f680"),
+        ("<p>", "<b>It rained.</b>", "&nbsp;"),
+        ("word " * 200_000, "It rained.", "It snowed."),
+        ("w" * 1_000_000, "It rained.", "It snowed."),
+        ("", " ", "\n"),
+    ],
+)
+def test_no_text_breaks_the_filters(deberta, checkpoint, prefix, completion, text):
+    settings = FilterSettings(NliSettings(deberta), FluencySettings(str(checkpoint)))
+    (found,) = Filters(settings).run([Example("a", prefix, completion, (ENTITY,), (candidate(text),))])
+    assert found.candidates[0].rejected in ("", "not contradictory", "not fluent", "not scored")
+
+
+def test_the_fingerprint_knows_what_a_checkpoint_holds(deberta, checkpoint, tmp_path):
+    import shutil
+
+    copy = shutil.copytree(checkpoint, tmp_path / checkpoint.name)
+    one, other = (
+        Filters(FilterSettings(NliSettings(deberta), FluencySettings(str(folder)))) for folder in (checkpoint, copy)
+    )
+    assert one.fingerprint == other.fingerprint
+    assert one.fingerprint["nli"]["threshold"] == 0.6
+    assert one.fingerprint["fluency"]["dtype"] in ("float32", "bfloat16")
+    weights = bytearray((copy / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (copy / "model.safetensors").write_bytes(weights)
+    assert Filters(FilterSettings(NliSettings(deberta), FluencySettings(str(copy)))).fingerprint != one.fingerprint
+
+
+def test_a_model_that_cannot_be_had_is_named():
+    with pytest.raises(ModelError, match="'no/such-model' cannot be had"):
+        assert Filters(FilterSettings(NliSettings("no/such-model"), None)).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (0, ""),
+        (2, "the  hill. "),
+        (4, "stands\non  the  hill. "),
+        (5, " It stands\non  the  hill. "),
+        (99, " It stands\non  the  hill. "),
+    ],
+)
+def test_the_near_context_is_the_last_words_as_they_stand(count, expected):
+    assert last_words(" It stands\non  the  hill. ", count) == expected
+
+
+def test_the_near_context_of_a_text_without_spaces_is_short():
+    assert last_words("w" * 1_000_000, 100) == "w" * 4000
