@@ -1,0 +1,57 @@
+"""What a tagger says of a text: its tokens with their parts of speech, and the names, dates and quantities in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+PERSON, PLACE, ORGANISATION, NATIONALITY, NAME = "person", "place", "organisation", "nationality", "name"
+DATE, TIME, DURATION = "date", "time", "duration"
+MONEY, PERCENT, ORDINAL, NUMBER = "money", "percent", "ordinal", "number"
+NAMES = (PERSON, PLACE, ORGANISATION, NAME)
+KINDS = (*NAMES, NATIONALITY, DATE, TIME, DURATION, MONEY, PERCENT, ORDINAL, NUMBER)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word or mark at ``text[start:end]``, with its tag of the Penn treebank."""
+
+    text: str
+    start: int
+    end: int
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A name, date or quantity at ``text[start:end]``; ``kind`` is one of ``KINDS``."""
+
+    text: str
+    start: int
+    end: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A text with its tokens and its entities, both in order; entities do not overlap."""
+
+    text: str
+    tokens: tuple[Token, ...]
+    entities: tuple[Entity, ...]
+
+
+class Tagger(Protocol):
+    """Finds parts of speech and entities. What it finds depends on ``fingerprint`` and the text alone."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def fingerprint(self) -> Mapping[str, Any]: ...
+
+    def analyse(self, text: str) -> Analysis: ...
+
+    def names(self, text: str) -> tuple[Entity, ...]:
+        """The names alone, for a text whose words nobody edits."""
