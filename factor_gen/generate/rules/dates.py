@@ -1,0 +1,153 @@
+"""Another date of the same shape: year, month, day, weekday, century, quarter, season, hour."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+
+from factor_gen.generate.rules.edits import Edit, edit
+from factor_gen.generate.rules.numbers import suffix
+from factor_gen.generate.rules.sentence import Sentence
+from factor_gen.records import CIRCUMSTANCE
+from factor_gen.text.analysis import DATE, TIME, Entity
+from factor_gen.text.times import DAYS, MONTHS, ORDINALS
+
+_YEAR = re.compile(r"\b(?:1[0-9]\d\d|20\d\d)\b")
+_DECADE = re.compile(r"\b(?:1[0-9]|20)\d0(?=s\b)")
+_SHORT = ("Jan", "Feb", "Mar", "Apr", "Jun", "Jul", "Aug", "Sept", "Sep", "Oct", "Nov", "Dec")
+_MONTH = re.compile(rf"\b(?:{'|'.join(MONTHS)}|{'|'.join(_SHORT)})\b")
+_DAY_NUMBER = re.compile(r"(?<![\d,])\b([12]?\d|3[01])(?=(?:st|nd|rd|th)?\b)(?![\d:])")
+_CENTURY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)(?=[\s-]century)")
+_HOUR = re.compile(r"\b(1[0-2]|[1-9])(?=(?::\d\d)?\s?(?:a|p)\.?m)")
+_LENGTH = {
+    "Jan": 31,
+    "Feb": 28,
+    "Mar": 31,
+    "Apr": 30,
+    "May": 31,
+    "Jun": 30,
+    "Jul": 31,
+    "Aug": 31,
+    "Sep": 30,
+    "Oct": 31,
+    "Nov": 30,
+    "Dec": 31,
+}
+_SETS: Sequence[Sequence[str]] = (
+    DAYS[:5],
+    DAYS[5:],
+    ("week", "month", "year"),
+    ("summer", "winter", "spring", "autumn"),
+    ("morning", "afternoon", "evening"),
+    ("first quarter", "second quarter", "third quarter", "fourth quarter"),
+)
+_HALF_DAY = (("a.m.", "p.m."), ("p.m.", "a.m."), ("am", "pm"), ("pm", "am"))
+
+
+def dates(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+    """One change for each date and time that has a part to change."""
+    for entity in sentence.entities:
+        named = re.match(r"\s[A-Z]", sentence.text[entity.end : entity.end + 2])  # The Sunday Times, Black Friday Sale
+        if entity.kind in (DATE, TIME) and not named and not sentence.in_title(entity.start, entity.end):
+            for start, end, new in _changes(sentence, entity, rng):
+                yield edit("date", CIRCUMSTANCE, (entity.start + start, entity.start + end, new))
+
+
+def _changes(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator[tuple[int, int, str]]:
+    text = entity.text
+    # a date with a weekday beside it would no longer be that day
+    beside = sentence.text[max(0, entity.start - 14) : entity.start]
+    dated = any(beside.rstrip(", ").endswith(day) for day in DAYS)
+    decade = _DECADE.search(text)
+    year = None if decade else _YEAR.search(text)
+    month = _MONTH.search(text)
+    if decade:
+        near = [int(decade.group()) + step for step in (-20, -10, 10, 20)]
+        yield decade.start(), decade.end(), str(rng.choice([each for each in near if each <= 2010] or near))
+    if year:
+        for changed in _other_years(sentence, int(year.group()), rng):
+            yield year.start(), year.end(), str(changed)
+    if month and not dated:
+        yield from _month_or_day(sentence, text, month, rng)
+    century = _CENTURY.search(text)
+    if century:
+        value = int(century.group(1))
+        other = rng.choice([each for each in (value - 2, value - 1, value + 1, value + 2) if 2 <= each <= 21])
+        yield century.start(), century.end(), f"{other}{suffix(other)}"
+    elif text.endswith("century") and text.split()[0] in ORDINALS[1:]:
+        new = rng.choice([each for each in ORDINALS[1:] if each != text.split()[0]])
+        yield 0, len(text.split()[0]), new
+    if entity.kind == TIME:
+        yield from _other_hour(text, rng)
+    yield from _of_a_set(sentence, text, rng)
+
+
+def _other_hour(text: str, rng: random.Random) -> Iterator[tuple[int, int, str]]:
+    hour = _HOUR.search(text)
+    if not hour:
+        return
+    value = int(hour.group())
+    hours = [each for each in range(1, 13) if each != value and len(str(each)) == len(str(value))]
+    yield hour.start(), hour.end(), str(rng.choice(hours))
+    for one, other in _HALF_DAY:
+        if text.endswith(one):
+            yield len(text) - len(one), len(text), other
+
+
+def _other_years(sentence: Sentence, year: int, rng: random.Random) -> list[int]:
+    """A year up to four before and one up to four after, by chance in which order.
+
+    Each stands to the sentence's other years as the old one does.
+    """
+    others = [int(each) for each in _YEAR.findall(sentence.text) if int(each) != year]
+    new = [year + step for step in (-4, -3, -2, -1, 1, 2, 3, 4)]
+    fit = [each for each in new if all((each < other) == (year < other) and each != other for other in others)]
+    before, after = [each for each in fit if each < year], [each for each in fit if each > year]
+    return [rng.choice(side) for side in rng.sample((before, after), 2) if side]
+
+
+def _month_or_day(
+    sentence: Sentence, text: str, month: re.Match[str], rng: random.Random
+) -> Iterator[tuple[int, int, str]]:
+    day = next((each for each in _DAY_NUMBER.finditer(text) if len(each.group(1)) <= 2), None)
+    names = MONTHS if month.group() in MONTHS else _SHORT
+    known = set(_MONTH.findall(sentence.text))
+    number = int(day.group(1)) if day else 1
+    fit = [
+        each
+        for each in names
+        if each not in known and _LENGTH[each[:3]] >= number and each != ("Sep" if "Sept" in known else "Sept")
+    ]
+    if month.group() not in ("May", "March") and fit:
+        fit = [each for each in fit if each not in ("Sept", "Sep")] or fit
+        yield month.start(), month.end(), rng.choice(fit)
+    if day and 1 <= number <= 31:
+        following = day.end()
+        has_suffix = text[following : following + 2] in ("st", "nd", "rd", "th")
+        near = [
+            each
+            for each in range(max(1, number - 9), min(_LENGTH[month.group()[:3]], number + 9) + 1)
+            if each != number and len(str(each)) == len(str(number)) and not re.search(rf"\b{each}\b", sentence.text)
+        ]
+        for new in rng.sample(near, min(2, len(near))):
+            yield day.start(), following + (2 if has_suffix else 0), f"{new}{suffix(new)}" if has_suffix else str(new)
+
+
+def _of_a_set(sentence: Sentence, text: str, rng: random.Random) -> Iterator[tuple[int, int, str]]:
+    last = (
+        text.split(" ", 1)[-1]
+        if text.split(" ", 1)[0].lower() in ("last", "next", "this", "previous", "past", "coming")
+        else text
+    )
+    for members in _SETS:
+        plain = last[:-1] if last[:-1] in DAYS else last
+        if plain in members or plain.replace("-", " ") in members:
+            others = [each for each in members if each not in sentence.text and each != plain.replace("-", " ")]
+            if plain in ("week", "month", "year") and (last == text or text.split()[0].lower() in ("coming",)):
+                continue
+            for new in rng.sample(others, min(2, len(others))):
+                if "-" in plain:
+                    new = new.replace(" ", "-")
+                start = len(text) - len(last)
+                yield start, start + len(plain), new

@@ -1,0 +1,99 @@
+"""The generator that needs no model: operators tried on each completion, a few candidates kept of each error type."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from factor_gen.generate.rules import negation
+from factor_gen.generate.rules.edits import Edit, apply, described, finish
+from factor_gen.generate.rules.sentence import Sentence, read
+from factor_gen.generate.rules.table import OPERATORS
+from factor_gen.generate.rules.words import DATA
+from factor_gen.records import PREDICATE, Candidate, Example
+from factor_gen.settings import GenerateSettings, TypesSettings
+from factor_gen.text import Tagger, load_tagger
+from factor_gen.text.lists import fingerprint
+
+_WANTED = 3  # contradictions of a row
+_VERSION = 1  # of the operators; to be raised when they write something else
+
+
+class RulesGenerator:
+    """A stage (:class:`factor_gen.stages.Stage`) that sets ``Example.candidates``; at most ``per_type`` of each type."""
+
+    name = "generate"
+
+    def __init__(self, settings: GenerateSettings, types: TypesSettings, seed: int) -> None:
+        self.settings = settings
+        self.types = types
+        self.seed = seed
+
+    @cached_property
+    def _tagger(self) -> Tagger:
+        return load_tagger(self.types)
+
+    @property
+    def fingerprint(self) -> Mapping[str, Any]:
+        return {
+            "generator": "rules",
+            "version": _VERSION,
+            "operators": list(OPERATORS),
+            "lists": fingerprint([DATA]),
+            "tagger": dict(self._tagger.fingerprint),
+            "per_type": self.settings.per_type,
+            "seed": self.seed,
+        }
+
+    def run(self, examples: Sequence[Example]) -> list[Example]:
+        return [each if each.unused else self._generated(each) for each in examples]
+
+    def _generated(self, example: Example) -> Example:
+        sentence = read(self._tagger, example.prefix, example.completion)
+        seed = f"{self.seed}/rules/{example.doc_id}"
+        candidates = contradictions(sentence, example.types, self.settings.per_type, seed)
+        return example.with_candidates(candidates) if candidates else example.drop(self.name, "no contradiction")
+
+
+def contradictions(sentence: Sentence, types: Sequence[str], per_type: int, seed: str) -> tuple[Candidate, ...]:
+    """Up to ``per_type`` candidates of each type, from as many operators as there are for it; no two with the same text."""
+    edits: dict[str, dict[str, list[Edit]]] = {each: {} for each in types}
+    for name, operator in OPERATORS.items():
+        rng = random.Random(f"{seed}/{name}")
+        found = list(operator(sentence, rng))
+        rng.shuffle(found)
+        for each in found:
+            if each.type in edits:
+                edits[each.type].setdefault(name, []).append(each)
+    if _is_meagre(edits) and PREDICATE in edits:
+        edits[PREDICATE].setdefault("negation added", list(negation.denials(sentence)))
+    candidates: dict[str, Candidate] = {}
+    for error_type in types:
+        queues = [list(each) for each in edits[error_type].values() if each]
+        random.Random(f"{seed}/{error_type}").shuffle(queues)
+        kept = 0
+        while queues and kept < per_type:
+            for queue in queues:
+                candidate = _candidate(sentence.text, queue.pop(0))
+                if candidate is not None and candidate.text not in candidates and kept < per_type:
+                    candidates[candidate.text] = candidate
+                    kept += 1
+            queues = [queue for queue in queues if queue]
+    return tuple(candidates.values())
+
+
+def _is_meagre(edits: Mapping[str, Mapping[str, Sequence[Edit]]]) -> bool:
+    """Whether three contradictions of two types can't be chosen of the edits."""
+    sizes = [sum(map(len, by_operator.values())) for by_operator in edits.values()]
+    return sum(sizes) < _WANTED or sum(size > 0 for size in sizes) < 2
+
+
+def _candidate(text: str, edit: Edit) -> Candidate | None:
+    """The completion with the edit made, or nothing if the edit changes nothing."""
+    replacements = finish(text, edit.replacements)
+    new = apply(text, replacements)
+    if new.casefold() == text.casefold():
+        return None
+    return Candidate(new, edit.type, described(text, replacements), f"rules/{edit.operator}")

@@ -1,0 +1,254 @@
+"""Another name of the same kind: out of the text before, out of the sentence itself, or for places off the map."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import pairwise
+
+from factor_gen.generate.rules.edits import Edit, edit
+from factor_gen.generate.rules.sentence import AGENCIES, Mention, Sentence, related
+from factor_gen.generate.rules.words import DATA
+from factor_gen.records import CIRCUMSTANCE, ENTITY
+from factor_gen.text.analysis import NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE, Entity
+from factor_gen.text.lists import word_set
+from factor_gen.text.names import TITLES, first_names, organisation_words, organisations_alone
+from factor_gen.text.pattern import is_common
+from factor_gen.text.places import countries, nationalities, places
+
+_TRIED = 2  # names of the document for each name
+_OF_PLACE = word_set(DATA, "of place")
+_SHE, _HE = frozenset(["she", "her", "herself", "hers"]), frozenset(["he", "him", "his", "himself"])
+_SYMMETRIC = word_set(DATA, "symmetric")
+
+
+def document_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+    """A person, place or organisation of the text before in the place of one of the sentence."""
+    for entity in sentence.entities:
+        if entity.kind not in (PERSON, PLACE, ORGANISATION) or not _is_whole(sentence, entity):
+            continue
+        names = list(dict.fromkeys(_fitting(sentence, entity)))
+        rng.shuffle(names)
+        for name in names[:_TRIED]:
+            yield _renamed("name", sentence, entity, name)
+
+
+def swapped_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+    """Two names of one kind in the sentence, each in the other's place, if a verb is between them."""
+    names = [
+        each for each in sentence.entities if each.kind in (PERSON, PLACE, ORGANISATION) and _is_whole(sentence, each)
+    ]
+    for one, other in pairwise(names):
+        if one.kind != other.kind or related(one.text, other.text) or _class(one.text) != _class(other.text):
+            continue
+        if len(one.text.split()) != len(other.text.split()) or _has_article(sentence, one) != _has_article(
+            sentence, other
+        ):
+            continue
+        first, last = sentence.ends.get(one.end), sentence.starts.get(other.start)
+        if first is None or last is None:
+            continue
+        between = range(first + 1, last)
+        if not any(sentence.tag(i) in ("VBD", "VBZ", "MD", "VBN") for i in between) or len(between) > 15:
+            continue
+        if any(sentence.word(i) in _SYMMETRIC for i in (first + 1, last - 1)) or sentence.words & {
+            "met",
+            "meet",
+            "between",
+        }:
+            continue
+        if len(list(sentence.occurrences(one.text))) == len(list(sentence.occurrences(other.text))) == 1:
+            yield edit("name swap", ENTITY, (one.start, one.end, other.text), (other.start, other.end, one.text))
+
+
+def mapped_places(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+    """A place of the same sort: a country of the continent and about the size, a city of the region, another state."""
+    for entity in sentence.entities:
+        if entity.kind != PLACE or not _is_whole(sentence, entity) or _has_article(sentence, entity):
+            continue
+        names = [each for each in _neighbours(entity.text) if not _names_already(sentence, each)]
+        for name in rng.sample(names, min(_TRIED, len(names))):
+            yield _renamed("place", sentence, entity, name)
+
+
+def nationality(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+    """Another nationality that is met about as often; not before a person's name or title, which would still tell."""
+    for entity in sentence.entities:
+        i = sentence.ends.get(entity.end)
+        if (
+            (entity.kind != NATIONALITY and entity.text != "U.S.")
+            or i is None
+            or sentence.in_title(entity.start, entity.end)
+        ):
+            continue
+        following = sentence.tokens[i + 1] if i + 1 < len(sentence.tokens) else None
+        if following is None or not following.tag.startswith(("NN", "JJ")) or not following.text.islower():
+            continue
+        if entity.text not in nationalities() or len(list(sentence.occurrences(entity.text))) > 1:
+            continue
+        if any(each.kind == PERSON and 0 <= each.start - entity.end < 40 for each in sentence.entities):
+            continue
+        level = nationalities()[entity.text][1]
+        others = [
+            name
+            for name, (country, its_level) in nationalities().items()
+            if abs(its_level - level) <= (0 if level == 3 else 1)
+            and name not in sentence.words
+            and name != entity.text
+            and not (country and _names_already(sentence, country))
+            and name not in sentence.text
+        ]
+        for name in rng.sample(others, min(_TRIED, len(others))):
+            yield edit("nationality", ENTITY, (entity.start, entity.end, name))
+
+
+def _fitting(sentence: Sentence, entity: Entity) -> Iterator[str]:
+    """The names before that may stand for ``entity``: of its kind, as long, with or without an article like it."""
+    size, article = len(entity.text.split()), _has_article(sentence, entity)
+    for mention in sentence.mentions:
+        name = _as_long(mention, entity.kind, size)
+        if name is not None and name.isupper() and len(name) > 3 and is_common(name.lower()):
+            continue  # a word in capitals for emphasis
+        if mention.kind != entity.kind or name is None or mention.article != article:
+            continue
+        if (
+            name == entity.text
+            or sentence.knows(name)
+            or related(name, entity.text)
+            or related(mention.text, entity.text)
+        ):
+            continue
+        if name.isupper() != entity.text.isupper() and (size == 1 or entity.kind != ORGANISATION):
+            continue
+        if entity.kind == PLACE and _class(name) != _class(entity.text):
+            continue
+        if entity.kind == PERSON and not _may_be(sentence, mention):
+            continue
+        yield name
+
+
+def _as_long(mention: Mention, kind: str, size: int) -> str | None:
+    words = mention.text.split()
+    if kind == PERSON and size == 1 and len(words) > 1:
+        return (
+            words[-1]
+            if words[-1][0].isupper() and len(words[-1]) > 2 and words[-1] not in ("Jr.", "Sr.", "III", "II")
+            else None
+        )
+    if any(each.isdigit() for each in mention.text) or any(word in TITLES for word in words):
+        return None
+    if len(words) == 1 and words[0] in organisation_words() - organisations_alone():
+        return None  # "the Ministry"
+    return mention.text if len(words) == size and not mention.text.startswith("Ex-") else None
+
+
+def _may_be(sentence: Sentence, mention: Mention) -> bool:
+    """Whether the pronouns of the sentence allow the person."""
+    sex = first_names().get(mention.text.split()[0])
+    return not (sex == "f" and sentence.words & _HE) and not (sex == "m" and sentence.words & _SHE)
+
+
+def _is_whole(sentence: Sentence, entity: Entity) -> bool:
+    """Whether the name stands by itself: not in a title, before or in brackets, joined by a hyphen, or ``City, State``."""
+    i, j = sentence.starts.get(entity.start), sentence.ends.get(entity.end)
+    if i is None or j is None or sentence.in_title(entity.start, entity.end) or entity.text in AGENCIES:
+        return False
+    before, after = sentence.text[entity.start - 1 : entity.start], sentence.text[entity.end : entity.end + 1]
+    if (
+        before in ("-", "/", "@", "#", "(", "&", ".")
+        or after in ("-", "/", "–", "&", "+")
+        or (sentence.word(j + 1) in ("(", "and") and (sentence.word(j + 1) == "(" or entity.kind == ORGANISATION))
+    ):
+        return False
+    following = sentence.tokens[j + 1] if j + 1 < len(sentence.tokens) else None
+    if following is not None and following.text[:1].isupper() and sentence.text[entity.end : following.start] == " ":
+        return False
+    if entity.kind == PLACE:
+        if sentence.tag(j + 1).startswith(("NN", "JJ")):
+            return False  # Hong Kong stocks: a word like a nationality, which few places have
+        if sentence.word(j + 1) == "," and _kind_at(sentence, j + 2) == PLACE:
+            return False
+        if sentence.word(i - 1) == "," and any(
+            each.kind in NAMES and each.end == sentence.tokens[i - 2].end for each in sentence.entities if i > 1
+        ):
+            return False
+    preceding = sentence.tokens[i - 1] if i else None
+    return not (
+        entity.kind != PERSON
+        and preceding is not None
+        and preceding.text[:1].isupper()
+        and preceding.tag.startswith("NN")
+        and sentence.text[preceding.end : entity.start] == " "
+        and i > 1
+    )
+
+
+def _kind_at(sentence: Sentence, i: int) -> str:
+    found = sentence.entity_at(i)
+    return found.kind if found else ""
+
+
+def _has_article(sentence: Sentence, entity: Entity) -> bool:
+    return sentence.text[max(0, entity.start - 4) : entity.start].lower() == "the "
+
+
+def _renamed(operator: str, sentence: Sentence, entity: Entity, name: str) -> Edit:
+    """Every mention of the name in the sentence replaced."""
+    if entity.text.isupper() and len(entity.text) > 3 and entity.kind == PLACE:
+        name = name.upper()
+    spans = [span for span in sentence.occurrences(entity.text) if not sentence.in_title(*span)] or [
+        (entity.start, entity.end)
+    ]
+    i = sentence.starts[entity.start]
+    circumstance = entity.kind == PLACE and sentence.word(i - 1) in _OF_PLACE
+    return edit(operator, CIRCUMSTANCE if circumstance else ENTITY, *((start, end, name) for start, end in spans))
+
+
+def _class(name: str) -> str:
+    """What sort of place it is; cities are one sort."""
+    sort = places().get(name, "")
+    return "city" if "city" in sort or sort == "capital" else sort
+
+
+def _names_already(sentence: Sentence, place: str) -> bool:
+    """Whether the sentence holds the place or its people."""
+    people = [name for name, (country, _) in nationalities().items() if country == place]
+    return sentence.knows(place) or any(each in sentence.text for each in people)
+
+
+@cache
+def _neighbours(name: str) -> Sequence[str]:
+    """The places that may stand for a place, with a name about as long as its: as many words."""
+    name = name.title() if name.isupper() and len(name) > 3 else name
+    sort = places().get(name)
+    if sort is None:
+        return ()
+    if sort == "country":
+        return _countries_like(name)
+    ours = [each for each, its in places().items() if its == sort and each != name and not related(each, name)]
+    return (
+        tuple(each for each in ours if len(each.split()) == len(name.split())) if not sort.startswith("city of") else ()
+    )
+
+
+def _countries_like(name: str) -> Sequence[str]:
+    if name not in countries() and name not in ("Britain", "America", "England", "Scotland", "Wales"):
+        return ()
+    continent, population = countries().get(name, ("EU", 60_000_000))
+    known = {country: level for country, level in nationalities().values() if country}
+    spelling = {"United Kingdom": "Britain", "Czechia": "the Czech Republic"}
+    found = []
+    for country in known:
+        if country not in countries():
+            continue
+        its_continent, its_population = countries()[country]
+        near = its_continent == continent or population > 100_000_000
+        if (
+            near
+            and 1 / 6 <= its_population / max(1, population) <= 6
+            and country != name
+            and not related(country, name)
+        ):
+            found.append(spelling.get(country, country))
+    return tuple(each for each in found if len(each.split()) == 1)

@@ -1,0 +1,195 @@
+"""Another quantity of the same shape: as many digits and decimals, ending in zeros if the old one did, more or less by chance."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+
+from factor_gen.generate.rules.edits import Edit, edit
+from factor_gen.generate.rules.sentence import Sentence
+from factor_gen.generate.rules.words import DATA
+from factor_gen.records import CIRCUMSTANCE, ENTITY
+from factor_gen.text.analysis import DURATION, MONEY, NUMBER, ORDINAL, PERCENT, Entity
+from factor_gen.text.lists import word_set
+from factor_gen.text.times import CARDINALS, ORDINALS, TENS
+
+_NUMBERED = word_set(DATA, "numbered")  # article 5, page 12
+_DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
+_LARGEST_PERCENT = 100
+
+
+def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+    """Quantities, money and percentages (entity), durations (circumstance)."""
+    for entity in sentence.entities:
+        if entity.kind not in (NUMBER, MONEY, PERCENT, DURATION) or sentence.in_title(entity.start, entity.end):
+            continue
+        if entity.kind == NUMBER and not _counts(sentence, entity):
+            continue
+        if entity.kind == DURATION:
+            yield from _other_unit(sentence, entity, rng)
+        for start, end, new in _changed(sentence, entity, rng):
+            yield edit("number", CIRCUMSTANCE if entity.kind == DURATION else ENTITY, (start, end, new))
+
+
+_UNITS = ("minutes", "hours", "days", "weeks", "months", "years", "decades")
+
+
+def _other_unit(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator[Edit]:
+    """*Three weeks* for *three months*: the next unit, shorter or longer."""
+    unit = entity.text.split(" ")[-1]
+    after = sentence.text[entity.end :].lstrip(" ")[:3]
+    if unit in _UNITS and " " in entity.text and after != "old":
+        near = [
+            _UNITS[each] for each in _around(_UNITS.index(unit), len(_UNITS), 1) if _UNITS[each] not in sentence.words
+        ]
+        for new in rng.sample(near, len(near)):
+            yield edit("unit", CIRCUMSTANCE, (entity.end - len(unit), entity.end, new))
+
+
+def ordinals(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+    """First, second, third: the next or the one before."""
+    for entity in sentence.entities:
+        if entity.kind != ORDINAL or sentence.in_title(entity.start, entity.end):
+            continue
+        i = sentence.starts.get(entity.start)
+        if (
+            i is None
+            or sentence.word(i + 1) in ("of", "half", "lady", "place", ",", ".")
+            or sentence.word(i - 1) in ("at", ",")
+        ):
+            continue
+        if sentence.tag(i - 1) not in ("DT", "PRP$", "POS", "IN", "JJ") or not sentence.tag(i + 1).startswith(
+            ("NN", "JJ")
+        ):
+            continue
+        small = entity.text.lower()
+        if small in ORDINALS:
+            near = [
+                each
+                for each in _around(ORDINALS.index(small), len(ORDINALS), 2)
+                if ORDINALS[each] not in sentence.words
+            ]
+            if near and (small != "first" or rng.random() < 0.4):
+                yield edit("ordinal", ENTITY, (entity.start, entity.end, ORDINALS[rng.choice(near)]))
+        else:
+            value = int(re.match(r"\d+", small).group())  # type: ignore[union-attr]
+            new = rng.choice([each for each in range(max(2, value - 3), value + 4) if each != value])
+            yield edit("ordinal", ENTITY, (entity.start, entity.end, f"{new}{suffix(new)}"))
+
+
+def suffix(value: int) -> str:
+    """``st``, ``nd``, ``rd`` or ``th``."""
+    return "th" if value % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
+
+
+def _around(index: int, size: int, reach: int) -> list[int]:
+    return [each for each in range(max(0, index - reach), min(size, index + reach + 1)) if each != index]
+
+
+def _counts(sentence: Sentence, entity: Entity) -> bool:
+    """Whether a bare number says how many; the number in a name, an address, a score or a table does not."""
+    i = sentence.starts.get(entity.start)
+    if i is None:
+        return False
+    end = sentence.ends.get(entity.end)
+    following = sentence.word(end + 1) if end is not None else ""
+    before = sentence.tokens[i - 1].text if i else ""
+    if before[-1:].isdigit() or (following and sentence.tokens[end + 1].text[:1].isupper() and "$" not in following):  # type: ignore[operator]
+        return False  # 80 737 MAX
+    if i > 1 and before[:1].isupper() and not sentence.text[sentence.tokens[i - 1].end : entity.start].strip(" "):
+        return False
+    if before.lower() in _NUMBERED:
+        return False
+    if following in ("-", "–", "/", "am", "pm", "gmt", "o'clock", "of", "one"):
+        return False
+    looks_like_a_year = entity.text.isdigit() and len(entity.text) == 4 and 1400 < int(entity.text) < 2100
+    return not looks_like_a_year
+
+
+def _changed(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator[tuple[int, int, str]]:
+    match = _DIGITS.search(entity.text)
+    amounts = (NUMBER, MONEY) if entity.kind in (NUMBER, MONEY) else (entity.kind,)
+    same = [each for each in sentence.entities if each.kind in amounts and each is not entity]
+    others = [value for each in same if (value := _value(each.text)) is not None]
+    if match:
+        most = _LARGEST_PERCENT if entity.kind == PERCENT else None
+        for more in rng.sample((True, False), 2):
+            new = other_number(match.group(), more, rng, others, most)
+            if new:
+                yield entity.start + match.start(), entity.start + match.end(), new
+        return
+    first = re.match(r"\w+", entity.text)
+    if not first:
+        return
+    small = first.group().lower()
+    words = {each.text.lower().split()[0] for each in sentence.entities if each.kind == entity.kind}
+    if small in CARDINALS[1:]:  # "one" is a pronoun too often, and wants the singular
+        near = [each for each in _around(CARDINALS.index(small), 12, 3) if each and CARDINALS[each] not in words]
+        for each in rng.sample(near, min(2, len(near))) if CARDINALS.index(small) < 12 else ():
+            yield entity.start, entity.start + len(small), CARDINALS[each]
+    elif small in TENS:
+        near = [each for each in _around(TENS.index(small), len(TENS), 2) if TENS[each] not in words]
+        if near:
+            yield entity.start, entity.start + len(small), TENS[rng.choice(near)]
+
+
+def _value(text: str) -> float | None:
+    match = _DIGITS.search(text)
+    return float(match.group().replace(",", "")) if match else None
+
+
+def other_number(
+    old: str, more: bool, rng: random.Random, others: list[float], most: float | None = None
+) -> str | None:
+    """Another number written the same way, or nothing if there is none that will do.
+
+    A quarter up to double as much, or that much less; in the same order with the ``others`` as the old one, so that what the
+    sentence says of them (from, to, compared with) holds; not above ``most`` if the old one wasn't.
+    """
+    value = float(old.replace(",", ""))
+    whole, _, fraction = old.partition(".")
+    digits = whole.replace(",", "")
+    if (value < 2 and not fraction) or value == most or (len(digits) > 1 and digits[0] == "0") or len(digits) > 12:
+        return None
+    for _ in range(6):
+        new = _moved(value, digits, fraction, more, rng)
+        if new is None or new == value or (most is not None and value <= most <= new):
+            continue
+        if any((new > other) != (value > other) or new == other for other in others):
+            continue
+        return _written(new, fraction, "," in whole)
+    return None
+
+
+def _moved(value: float, digits: str, fraction: str, more: bool, rng: random.Random) -> float | None:
+    factor = rng.uniform(1.25, 2.0)
+    moved = value * factor if more else value / factor
+    if fraction:
+        step = 10 ** -len(fraction)
+        moved = round(moved / step) * step
+        tail = f"{moved:.{len(fraction)}f}"
+        if (tail[-1] == "0") != (fraction[-1] == "0"):
+            moved += step * rng.choice((1, 2, 3)) if fraction[-1] != "0" else 0
+        moved = round(moved, len(fraction))
+        if f"{moved:.{len(fraction)}f}"[-1] == "0" and fraction[-1] != "0":
+            return None
+    else:
+        zeros = len(digits) - len(digits.rstrip("0"))
+        step = 10**zeros
+        if digits.rstrip("0").endswith("5") and len(digits.rstrip("0")) > 1:
+            step *= 5
+        if value <= 9:
+            moved = value + rng.choice((1, 2, 3)) * (1 if more else -1)
+        moved = round(moved / step) * step
+        if zeros == 0 and int(moved) % 10 == 0:
+            moved += 1 if more else -1
+        if moved < 2:
+            return None
+    shown = f"{moved:.{len(fraction)}f}" if fraction else str(int(moved))
+    same_size = len(shown.split(".")[0]) == len(digits)
+    return moved if same_size and moved > 0 and (digits != "0") == (shown.split(".")[0] != "0") else None
+
+
+def _written(value: float, fraction: str, commas: bool) -> str:
+    return f"{value:{',' if commas else ''}.{len(fraction)}f}"

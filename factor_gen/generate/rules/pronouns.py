@@ -1,0 +1,183 @@
+"""Pronouns that mean somebody else: of the other sex, of another person, or a name in their place."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+
+from factor_gen.generate.rules.edits import Edit, edit
+from factor_gen.generate.rules.sentence import Mention, Sentence
+from factor_gen.generate.rules.words import DATA, is_drawn
+from factor_gen.records import COREFERENCE
+from factor_gen.text.analysis import NAME, NAMES, ORGANISATION, PERSON
+from factor_gen.text.lists import word_set
+from factor_gen.text.names import first_names
+
+_HE = frozenset(["he", "him", "his", "himself"])
+_SHE = frozenset(["she", "her", "hers", "herself"])
+_TO_SHE = {"he": "she", "him": "her", "his": "her", "himself": "herself"}
+_TO_HE = {"she": "he", "hers": "his", "herself": "himself"}
+_TO_THEY = {"we": "they", "our": "their", "us": "them", "ours": "theirs", "ourselves": "themselves"}
+_TO_WE = {new: old for old, new in _TO_THEY.items()}
+_SEXED = word_set(DATA, "sexed")
+_NOUN_LIKE = ("NN", "JJ", "CD")
+_REPORTING = word_set(DATA, "reporting")
+
+
+def other_sex(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+    """Every *he* a *she*, with *his* and *him*, or the other way round; not where something else says which it is."""
+    men, women = sentence.words & _HE, sentence.words & _SHE
+    if bool(men) == bool(women) or sentence.words & _SEXED:
+        return
+    for entity in sentence.entities:
+        # "Angela ... she" names the person: the pronoun would contradict the name, not the facts
+        if entity.kind == PERSON and entity.text.split()[0] in first_names():
+            return
+    if not is_drawn(rng, "he" if men else "she", "she" if men else "he"):
+        return
+    found = []
+    for i, word in enumerate(sentence.small):
+        token = sentence.tokens[i]
+        if word in _HE or word in _SHE:
+            if not sentence.is_free(token.start, token.end):
+                return
+            new = _TO_SHE.get(word) or _TO_HE.get(word) or ("his" if _is_possessive(sentence, i) else "him")
+            if word == "his" and not _is_possessive(sentence, i):
+                new = "hers"
+            found.append((token.start, token.end, _cased(new, token.text)))
+    yield edit("pronoun", COREFERENCE, *found)
+
+
+def other_group(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+    """*We* for *they* in quotations, *they* for *we* anywhere."""
+    for table, quoted_only in ((_TO_THEY, False), (_TO_WE, True)):
+        found = []
+        for i, word in enumerate(sentence.small):
+            token = sentence.tokens[i]
+            if word in table and (not quoted_only or sentence.in_quotation(token.start)):
+                if word == "us" and token.text == "US":
+                    continue
+                found.append((token.start, token.end, _cased(table[word], token.text)))
+        if found and not sentence.words & set(table.values()):
+            yield edit("pronoun group", COREFERENCE, *found)
+
+
+def wrong_person(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+    """A person or organisation of the text before in the place of a pronoun, one that it hardly means: neither the last
+    that was named nor the one most often named."""
+    people, organisations = _unlikely(sentence, PERSON), _unlikely(sentence, ORGANISATION)
+    for i, word in enumerate(sentence.small):
+        token = sentence.tokens[i]
+        if word in ("he", "she", "his", "her") and people:
+            if word in ("he", "she") and not _is_subject(sentence, i):
+                continue
+            if word in ("his", "her") and not (_is_possessive(sentence, i) and i < 8):
+                continue
+            name = rng.choice(people)
+        elif word in ("it", "its") and organisations:
+            if word == "it" and sentence.word(i + 1) not in _REPORTING:
+                continue
+            if word == "its" and not _is_possessive(sentence, i):
+                continue
+            name = rng.choice(organisations)
+        else:
+            continue
+        if not sentence.is_free(token.start, token.end) or _has_antecedent(sentence, i):
+            continue
+        possessive = word in ("his", "her", "its")
+        yield edit("pronoun to name", COREFERENCE, (token.start, token.end, _possessive(name) if possessive else name))
+        return
+
+
+def name_to_pronoun(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+    """*He* for a woman's name and *she* for a man's, where the first name says which it is."""
+    if sentence.words & (_HE | _SHE | _SEXED):
+        return
+    sexes = {}
+    for mention in sentence.mentions:
+        sex = first_names().get(mention.text.split()[0])
+        if mention.kind == PERSON and sex and " " in mention.text:
+            sexes[mention.text] = sexes[mention.text.split()[-1]] = sex
+    for entity in sentence.entities:
+        sex = sexes.get(entity.text) if entity.kind == PERSON else None
+        i, j = sentence.starts.get(entity.start), sentence.ends.get(entity.end)
+        if sex is None or i is None or j is None or len(list(sentence.occurrences(entity.text))) > 1:
+            continue
+        if sentence.in_title(entity.start, entity.end):
+            continue
+        plain_before = i == 0 or sentence.word(i - 1) in (
+            ",",
+            "that",
+            "when",
+            "after",
+            "because",
+            "but",
+            "and",
+            "as",
+            "while",
+            "if",
+        )
+        if not plain_before or not (
+            sentence.tag(j + 1) in ("VBD", "VBZ", "MD") and sentence.word(j + 1) not in ("'s", "’s")
+        ):
+            continue
+        new = "he" if sex == "f" else "she"
+        yield edit("name to pronoun", COREFERENCE, (entity.start, entity.end, new))
+
+
+def _unlikely(sentence: Sentence, kind: str) -> list[str]:
+    mentions = [each for each in sentence.mentions if each.kind == kind]
+    if not mentions:
+        return []
+    counts = Counter(_key(each) for each in mentions)
+    most = max(counts.values())
+    last = {_key(each) for each in mentions[-2:]}
+    recent = {_key(each) for each in mentions if counts[_key(each)] == most} | last
+    names = []
+    for each in mentions:
+        if _key(each) in recent or sentence.knows(each.text) or (each.article and kind == PERSON):
+            continue
+        name = each.text.split()[-1] if kind == PERSON and " " in each.text else each.text
+        if kind == ORGANISATION and (each.article or any(character.isdigit() for character in name)):
+            name = f"the {name}" if each.article else name
+        if name[0].isalpha() and len(name) > 2 and each.kind != NAME:
+            names.append(name)
+    return list(dict.fromkeys(names))
+
+
+def _key(mention: Mention) -> str:
+    return mention.text.split()[-1]
+
+
+def _has_antecedent(sentence: Sentence, i: int) -> bool:
+    """Whether something before in the sentence may be meant by the pronoun at token ``i``."""
+    named = any(each.kind in NAMES and each.start < sentence.tokens[i].start for each in sentence.entities)
+    return named or any(tag.startswith("NN") for tag in map(sentence.tag, range(i)))
+
+
+def _possessive(name: str) -> str:
+    return f"{name}'" if name.endswith("s") else f"{name}'s"
+
+
+def _is_subject(sentence: Sentence, i: int) -> bool:
+    return sentence.tag(i + 1) in ("VBD", "VBZ", "MD") and sentence.word(i + 1) not in (
+        "'s",
+        "’s",
+        "'d",
+        "’d",
+        "'ll",
+        "’ll",
+    )
+
+
+def _is_possessive(sentence: Sentence, i: int) -> bool:
+    """Whether *her* or *his* stands before its noun."""
+    tag, then = sentence.tag(i + 1), sentence.tag(i + 2)
+    if tag in ("VBG", "VBN", "RB", "RBR", "VBD"):
+        return then.startswith(("NN", "JJ", "VBN"))
+    return tag.startswith(_NOUN_LIKE)
+
+
+def _cased(new: str, old: str) -> str:
+    return new.capitalize() if old[:1].isupper() and old != "I" else new

@@ -1,0 +1,180 @@
+"""What an operator sees: the completion, analysed, and the names of the text before it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from factor_gen.text import Analysis, Entity, Tagger, Token
+from factor_gen.text.analysis import NAME, NAMES, NATIONALITY, ORGANISATION, PERSON
+from factor_gen.text.places import aliases
+
+NEAR = 20_000  # characters before the completion in which names are looked for: what the work is linear in
+AGENCIES = frozenset(
+    ["Reuters", "Associated Press", "AP", "AFP", "CNBC", "CNN", "BBC", "Bloomberg", "RIA", "Xinhua", "TASS", "Interfax"]
+)
+_QUOTED = re.compile(r"“[^”]{1,400}”|\"[^\"]{1,400}\"|‘[^’]{1,80}’(?!\w)|(?<!\w)'[A-Z][^']{1,80}'(?!\w)")
+_DATELINE = re.compile(r"[A-Z][^()]{0,80}\(Reuters\)\s?[-–—]+\s?|[A-Z]{3,}[^()]{0,40}\s[-–—]{1,2}\s")
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A name in the text before the completion; ``article``: it has ``the`` before it there."""
+
+    text: str
+    kind: str
+    article: bool
+    start: int
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """The completion with its tokens and entities, and ``mentions``, the names before it in order."""
+
+    text: str
+    tokens: tuple[Token, ...]
+    entities: tuple[Entity, ...]
+    mentions: tuple[Mention, ...]
+
+    @cached_property
+    def small(self) -> tuple[str, ...]:
+        """The tokens in small letters."""
+        return tuple(token.text.lower() for token in self.tokens)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(self.small)
+
+    @cached_property
+    def starts(self) -> dict[int, int]:
+        """Which token starts at a character."""
+        return {token.start: i for i, token in enumerate(self.tokens)}
+
+    @cached_property
+    def ends(self) -> dict[int, int]:
+        """Which token ends at a character."""
+        return {token.end: i for i, token in enumerate(self.tokens)}
+
+    @cached_property
+    def quotes(self) -> tuple[tuple[int, int], ...]:
+        return tuple(match.span() for match in _QUOTED.finditer(self.text))
+
+    @cached_property
+    def shielded(self) -> bytes:
+        """One for each character in which words stay as they are: names, titles in quotation marks, the line of place and date
+        that an agency's report starts with."""
+        shield = bytearray(len(self.text))
+        for entity in self.entities:
+            if entity.kind in NAMES or entity.kind == NATIONALITY:
+                shield[entity.start : entity.end] = b"\1" * (entity.end - entity.start)
+        for start, end in self.titles:
+            shield[start:end] = b"\1" * (end - start)
+        shield[: self.dateline] = b"\1" * self.dateline
+        return bytes(shield)
+
+    @cached_property
+    def dateline(self) -> int:
+        """Where the line of place and date ends that an agency's report starts with; it says nothing of the matter."""
+        found = _DATELINE.match(self.text)
+        return found.end() if found else 0
+
+    @cached_property
+    def titles(self) -> tuple[tuple[int, int], ...]:
+        """Short quotations in capitals, which name a work."""
+        found = []
+        for start, end in self.quotes:
+            words = self.text[start + 1 : end - 1].split()
+            if len(words) <= 8 and sum(word[:1].isupper() for word in words) * 2 > len(words):
+                found.append((start, end))
+        return tuple(found)
+
+    def in_title(self, start: int, end: int) -> bool:
+        """Whether the place is in the title of a work, or in the dateline."""
+        return start < self.dateline or any(a < end and start < b for a, b in self.titles)
+
+    def in_quotation(self, position: int) -> bool:
+        return any(start <= position < end for start, end in self.quotes)
+
+    def is_free(self, start: int, end: int) -> bool:
+        """Whether words there may be edited."""
+        return not any(self.shielded[start:end])
+
+    def tag(self, i: int) -> str:
+        return self.tokens[i].tag if 0 <= i < len(self.tokens) else ""
+
+    def word(self, i: int) -> str:
+        """The token in small letters, empty where there is none."""
+        return self.small[i] if 0 <= i < len(self.small) else ""
+
+    def entity_at(self, i: int) -> Entity | None:
+        """The entity that starts with token ``i``."""
+        return self._by_start.get(self.tokens[i].start) if 0 <= i < len(self.tokens) else None
+
+    @cached_property
+    def _by_start(self) -> dict[int, Entity]:
+        return {entity.start: entity for entity in self.entities}
+
+    def occurrences(self, name: str) -> Iterator[tuple[int, int]]:
+        """Where the name stands as whole words."""
+        for match in re.finditer(rf"(?<![\w]){re.escape(name)}(?![\w])", self.text):
+            yield match.span()
+
+    def knows(self, name: str) -> bool:
+        """Whether the sentence names the same thing already: itself, a part of its name, or another name for it."""
+        return any(related(name, entity.text) for entity in self.entities) or bool(
+            {word for word in name.split() if word[0].isupper()} & {token.text for token in self.tokens}
+        )
+
+
+@lru_cache(maxsize=50_000)
+def related(one: str, other: str) -> bool:
+    """Whether two names may be of the same thing: a word in common, initials, or known as aliases."""
+    words, others = _significant(one), _significant(other)
+    if words & others or other in aliases().get(one, ()) or one in aliases().get(other, ()):
+        return True
+    return _initials(one) == other.replace(".", "") or _initials(other) == one.replace(".", "")
+
+
+def _significant(name: str) -> set[str]:
+    return {word.casefold().strip(".") for word in name.split() if word[0].isupper()}
+
+
+def _initials(name: str) -> str:
+    initials = "".join(word[0] for word in name.split() if word[0].isupper())
+    return initials if len(initials) > 1 else "-"
+
+
+def read(tagger: Tagger, prefix: str, completion: str) -> Sentence:
+    """A completion as the operators see it."""
+    analysis = tagger.analyse(completion)
+    near = prefix[-NEAR:]
+    mentions = tuple(
+        Mention(each.text, each.kind, near[max(0, each.start - 4) : each.start].lower() == "the ", each.start)
+        for each in tagger.names(near)
+        if each.kind in NAMES and "\n" not in each.text and each.text not in AGENCIES
+    )
+    return _resolved(analysis, mentions)
+
+
+def _resolved(analysis: Analysis, mentions: Sequence[Mention]) -> Sentence:
+    """Names of unknown kind take the kind that the same name, or the person of that surname, has elsewhere."""
+    kinds: dict[str, str] = {}
+    for kind, name in [
+        *((each.kind, each.text) for each in mentions),
+        *((each.kind, each.text) for each in analysis.entities if each.kind in NAMES),
+    ]:
+        if kind == PERSON and " " in name:
+            kinds.setdefault(name.split()[-1], PERSON)
+        if kind != NAME and (kind != ORGANISATION or name not in kinds):
+            kinds.setdefault(name, kind)
+    entities = tuple(
+        Entity(each.text, each.start, each.end, kinds.get(each.text, NAME)) if each.kind == NAME else each
+        for each in analysis.entities
+    )
+    resolved = tuple(
+        Mention(each.text, kinds.get(each.text, NAME), each.article, each.start) if each.kind == NAME else each
+        for each in mentions
+    )
+    return Sentence(analysis.text, analysis.tokens, entities, resolved)

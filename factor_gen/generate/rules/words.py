@@ -1,0 +1,128 @@
+"""The word lists of the rules, with every inflection, and how often each word is met."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+from factor_gen.text.lists import rows
+from lm_factuality.errors import ConfigError, DataError
+
+DATA = Path(__file__).parent / "data"
+FORMS = ("VB", "VBP", "VBZ", "VBD", "VBN", "VBG")
+_RAREST = 1e-7
+FRAMES = ("t", "n", "i", "m", "c", "x", "to")
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb of a pair: its base form, what stands for it, and in which frame."""
+
+    base: str
+    other: str
+    frame: str
+
+
+@lru_cache(maxsize=20_000)
+def inflect(base: str, tag: str) -> str:
+    """The base form of a verb or noun, inflected; of a phrasal verb its first word is, of a compound noun its last."""
+    from lemminflect import getInflection
+
+    if tag in ("VB", "VBP", "NN"):
+        return base
+    words = base.split(" ")
+    at = 0 if tag.startswith("V") else -1
+    known = _IRREGULAR.get((words[at], tag))
+    forms = (known,) if known else getInflection(words[at], tag=tag)
+    words[at] = forms[0] if forms else words[at]
+    return " ".join(words)
+
+
+_IRREGULAR = {
+    ("prime minister", "NNS"): "prime ministers",
+    ("runner-up", "NNS"): "runners-up",
+    ("criticise", "VBD"): "criticised", ("cancel", "VBD"): "cancelled", ("cancel", "VBN"): "cancelled",
+    ("cancel", "VBG"): "cancelling", ("prove", "VBN"): "proven", ("hang", "VBD"): "hung", ("wake", "VBN"): "woken",
+    ("quit", "VBD"): "quit", ("quit", "VBN"): "quit", ("beat", "VBN"): "beaten", ("bend", "VBD"): "bent",
+    ("welcome", "VBD"): "welcomed", ("welcome", "VBN"): "welcomed", ("sow", "VBN"): "sown", ("gas", "NNS"): "gases",
+    ("shrink", "VBD"): "shrank", ("sink", "VBD"): "sank", ("learn", "VBD"): "learned", ("learn", "VBN"): "learned",
+    ("get", "VBN"): "got", ("fit", "VBD"): "fitted", ("spur", "VBD"): "spurred", ("spur", "VBN"): "spurred",
+    ("spur", "VBG"): "spurring", ("defer", "VBD"): "deferred", ("snub", "VBD"): "snubbed", ("snub", "VBN"): "snubbed",
+    ("deter", "VBD"): "deterred", ("deter", "VBN"): "deterred", ("deter", "VBG"): "deterring", ("man", "NNS"): "men",
+    ("woman", "NNS"): "women", ("child", "NNS"): "children", ("wife", "NNS"): "wives", ("knife", "NNS"): "knives",
+    ("foot", "NNS"): "feet", ("wolf", "NNS"): "wolves", ("leg", "NNS"): "legs", ("fish", "NNS"): "fish",
+    ("sheep", "NNS"): "sheep", ("bus", "NNS"): "buses", ("child", "NN"): "child",
+}  # fmt: skip
+
+
+@cache
+def verbs() -> Mapping[str, tuple[tuple[Verb, str], ...]]:
+    """The verbs of the list and the tag of the form, by the inflected first word.
+
+    Raises:
+        DataError: a frame is none of ``FRAMES``.
+    """
+    found: dict[str, list[tuple[Verb, str]]] = {}
+    for one, other, frame in (row[:3] for row in rows(DATA / "verbs.tsv", 3)):
+        if frame not in FRAMES:
+            raise DataError(f"{DATA / 'verbs.tsv'}: {one}, {other}: frame {frame}; expected one of {', '.join(FRAMES)}")
+        for verb in (Verb(one, other, frame), Verb(other, one, frame)):
+            for tag in FORMS:
+                form = inflect(verb.base, tag).split(" ")[0]
+                if (verb, tag) not in found.setdefault(form, []):
+                    found[form].append((verb, tag))
+    return {form: tuple(each) for form, each in found.items()}
+
+
+@cache
+def nouns() -> Mapping[str, tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...]]:
+    """By first word: the words of the form, its tag, and what may stand for it in the same number."""
+    found: dict[str, dict[tuple[tuple[str, ...], str], list[str]]] = {}
+    for members in rows(DATA / "nouns.tsv", 2):
+        for tag in ("NN", "NNS"):
+            forms = [inflect(member, tag) for member in members]
+            for member, form in zip(members, forms, strict=True):
+                if tag == "NNS" and form == member:
+                    continue  # men, police: the line is of plurals, or of words without one
+                others = found.setdefault(form.split(" ")[0], {}).setdefault((tuple(form.split(" ")), tag), [])
+                others += [other for other in forms if other != form and other not in others]
+    return {
+        word: tuple(
+            (words, tag, tuple(others))
+            for (words, tag), others in sorted(each.items(), key=lambda item: -len(item[0][0]))
+        )
+        for word, each in found.items()
+    }
+
+
+@lru_cache(maxsize=100_000)
+def frequency(text: str) -> float:
+    """How often a word or phrase is met among the words of English text; one that is not known, once in ten million.
+
+    Raises:
+        ConfigError: wordfreq is not installed.
+    """
+    try:
+        from wordfreq import word_frequency
+    except ImportError as error:
+        raise ConfigError("the rules need wordfreq: pip install 'lm-factuality[generate]'") from error
+    return max(_RAREST, float(word_frequency(text.lower(), "en")))
+
+
+def is_drawn(rng: random.Random, old: str, new: str) -> bool:
+    """Whether ``old`` is changed to ``new`` this time.
+
+    ``old`` is often enough in true sentences, and ``new`` would be as often in false ones, were every chance taken; a word much
+    commoner than its counterpart would then tell the true sentence by itself. Each way is therefore taken as often as the other.
+    """
+    return rng.random() < frequency(new) / frequency(old)
+
+
+def drawn(rng: random.Random, old: str, others: Sequence[str]) -> list[str]:
+    """Those of the ``others`` that ``old`` is changed to this time, in a random order."""
+    found = [each for each in others if is_drawn(rng, old, each)]
+    rng.shuffle(found)
+    return found

@@ -1,0 +1,3 @@
+from tests.factor_gen.rules.support import always
+
+__all__ = ["always"]

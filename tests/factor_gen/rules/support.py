@@ -1,0 +1,35 @@
+"""What the tests of the operators share."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from factor_gen.generate.rules import swaps, verbs, words
+from factor_gen.generate.rules.edits import Edit, apply, finish
+from factor_gen.generate.rules.sentence import Sentence, read
+from factor_gen.text.pattern import PatternTagger
+
+TAGGER = PatternTagger()
+
+
+def results(
+    operator: Callable[[Sentence, random.Random], Iterable[Edit]], text: str, prefix: str = "", tries: int = 12
+) -> set[str]:
+    """All that the operator makes of the text over a few seeds."""
+    sentence = read(TAGGER, prefix, text)
+    return {
+        apply(text, finish(text, edit.replacements))
+        for seed in range(tries)
+        for edit in operator(sentence, random.Random(seed))
+    }
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes every chance to change a word, however rare the new one is."""
+    monkeypatch.setattr(words, "is_drawn", lambda *_: True)
+    monkeypatch.setattr(verbs, "is_drawn", lambda *_: True)
+    monkeypatch.setattr(swaps, "drawn", lambda rng, old, others: list(others))

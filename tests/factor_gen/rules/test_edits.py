@@ -1,0 +1,44 @@
+"""Articles, capital letters, and the record of an edit."""
+
+from __future__ import annotations
+
+import pytest
+
+from factor_gen.generate.rules.edits import apply, article_of, described, edit, finish
+
+
+def changed(text: str, old: str, new: str) -> str:
+    start = text.index(old)
+    return apply(text, finish(text, edit("x", "entity", (start, start + len(old), new)).replacements))
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        ("It saw an increase.", "increase", "drop", "It saw a drop."),
+        ("It saw a drop.", "drop", "increase", "It saw an increase."),
+        ("A drop came.", "drop", "increase", "An increase came."),
+        ("She left.", "She", "he", "He left."),
+        ("Then she left.", "she", "he", "Then he left."),
+        ("It was a union.", "union", "user", "It was a user."),
+        ("“After rain it flooded.”", "After", "before", "“Before rain it flooded.”"),
+    ],
+)
+def test_what_goes_with_an_edit(text: str, old: str, new: str, expected: str) -> None:
+    assert changed(text, old, new) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "article"),
+    [("hour", "an"), ("house", "a"), ("university", "a"), ("uncle", "an"), ("8%", "an"), ("18-year", "an"), ("180", "a"),
+     ("11,000", "an"), ("U.S.", "a"), ("FBI", "an"), ("NASA", "an"), ("one-day", "a"), ("European", "a"), ("Italian", "an")],
+)  # fmt: skip
+def test_articles(word: str, article: str) -> None:
+    assert article_of(word) == article
+
+
+def test_the_record_joins_several_replacements() -> None:
+    text = "He sold his boat."
+    assert (
+        described(text, edit("x", "coreference", (8, 11, "her"), (0, 2, "She")).replacements) == "He -> She; his -> her"
+    )

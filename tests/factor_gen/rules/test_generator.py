@@ -1,0 +1,145 @@
+"""The stage: pools by type, repeatability, and any text at all."""
+
+from __future__ import annotations
+
+import csv
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rapidfuzz.distance import Levenshtein
+
+from factor_gen.generate.rules import RulesGenerator
+from factor_gen.records import ERROR_TYPES, Candidate, Example
+from factor_gen.settings import GenerateSettings, TypesSettings
+from factor_gen.types import Types
+
+TYPES = Types(TypesSettings())
+PREFIX = "Mary Hollis met Peter Lund in Oslo. Anna Berg said Norway had bought the mill. "
+TEXT = "On Monday she sold 36 boats to the largest bank in Norway because the river rose sharply after the storm."
+
+
+def generator(seed: int = 0, per_type: int = 4) -> RulesGenerator:
+    return RulesGenerator(GenerateSettings(generator="rules", per_type=per_type), TypesSettings(), seed)
+
+
+def made(text: str, prefix: str = PREFIX, seed: int = 0, per_type: int = 4) -> Example:
+    return generator(seed, per_type).run(TYPES.run([Example("1", prefix, text)]))[0]
+
+
+def replayed(text: str, edit: str) -> set[str]:
+    """All texts that the recorded replacements can make, in order from left to right."""
+    states = {("", text)}
+    for part in edit.split("; "):
+        old, new = part.split(" -> ", 1)
+        states = {
+            (done + rest[:at] + new, rest[at + len(old) :])
+            for done, rest in states
+            for at in range(len(rest) + 1)
+            if rest.startswith(old, at)
+        }
+    return {done + rest for done, rest in states}
+
+
+def check(text: str, candidate: Candidate) -> None:
+    assert candidate.text.casefold() != text.casefold()
+    assert candidate.type in ERROR_TYPES
+    assert candidate.generator.startswith("rules/")
+    assert candidate.edit.strip()
+    assert candidate.text.count("  ") <= text.count("  ")
+    assert candidate.text[-1:] == text[-1:] or text[-1:].isalnum()
+    if "; " not in text and " -> " not in text and len(text) < 2000:
+        assert candidate.text in replayed(text, candidate.edit)
+
+
+def test_several_types_and_operators() -> None:
+    example = made(TEXT)
+    assert {each.type for each in example.candidates} >= {"entity", "predicate", "circumstance", "coreference"}
+    assert len({each.generator for each in example.candidates}) >= 5
+    assert len({each.text for each in example.candidates}) == len(example.candidates)
+    for each in example.candidates:
+        check(TEXT, each)
+
+
+def test_at_most_so_many_of_a_type() -> None:
+    types = [each.type for each in made(TEXT, per_type=1).candidates]
+    assert len(types) == len(set(types))
+
+
+def test_the_seed_and_the_document_decide() -> None:
+    assert made(TEXT).candidates == made(TEXT).candidates
+    assert made(TEXT, seed=1).candidates != made(TEXT).candidates
+    alone = generator().run(TYPES.run([Example("1", PREFIX, TEXT)]))[0]
+    among = generator().run(TYPES.run([Example("0", "", "He left on Monday."), Example("1", PREFIX, TEXT)]))[1]
+    assert alone == among
+
+
+def test_no_contradiction_is_a_reason() -> None:
+    assert made("Oh, boats and boats.", prefix="").unused == "generate: no contradiction"
+
+
+def test_unused_examples_pass() -> None:
+    unused = Example("1", unused="types: nothing to edit")
+    assert generator().run([unused]) == [unused]
+
+
+def test_the_fingerprint_tells_seeds_and_sizes_apart() -> None:
+    assert generator().fingerprint == generator().fingerprint
+    assert generator().fingerprint != generator(seed=1).fingerprint
+    assert generator().fingerprint != generator(per_type=2).fingerprint
+
+
+PIECES = st.sampled_from(
+    [
+        TEXT,
+        "He did not sell it.",
+        "<p>On Jan. 3, 2019 5.6%</p>",
+        "\u0000",
+        "\U0001f600",
+        "\u202eשלום",
+        " ",
+        "\n",
+        "-",
+        "a a an ",
+        "(Reuters) - ",
+        "“",
+        "'s",
+        "1,000,000",
+        "May",
+    ]
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.text(max_size=200) | st.lists(PIECES, max_size=8).map("".join), st.text(max_size=100) | st.just(PREFIX))
+def test_any_text(text: str, prefix: str) -> None:
+    for each in made(text, prefix).candidates:
+        check(text, each)
+
+
+@pytest.mark.parametrize(
+    "text", ["word", "a" * 100_000, "Tarn " * 20_000, "1," * 50_000, "“" * 50_000, "He said. " * 2_000]
+)
+def test_long_texts_take_no_long_time(text: str) -> None:
+    start = time.perf_counter()
+    made(text, prefix=text)
+    assert time.perf_counter() - start < 10
+
+
+def test_news(shared: Path) -> None:
+    with (shared / "data" / "factor" / "news_factor.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))[:200]
+    examples = generator().run(
+        TYPES.run([Example(row["doc_id"], row["full_prefix"], row["completion"]) for row in rows])
+    )
+    enough = 0
+    distances = []
+    for row, example in zip(rows, examples, strict=True):
+        enough += len(example.candidates) >= 3 and len({each.type for each in example.candidates}) >= 2
+        for each in example.candidates:
+            check(row["completion"], each)
+            distances.append(Levenshtein.distance(row["completion"].split(), each.text.split()))
+    assert enough >= 0.8 * len(rows)
+    assert sum(distances) / len(distances) <= 2.5

@@ -1,0 +1,109 @@
+"""Names out of the document and off the map; pronouns that mean somebody else."""
+
+from __future__ import annotations
+
+import pytest
+
+from factor_gen.generate.rules import pronouns
+from factor_gen.generate.rules.names import document_names, mapped_places, nationality, swapped_names
+from factor_gen.generate.rules.sentence import related
+from tests.factor_gen.rules.support import results
+
+PREFIX = (
+    "Mary Hollis, director of Tarn Shipping Group, met Peter Lund and Mary Hollis again in Oslo. "
+    "Anna Berg said Norway had sold the mill to Vale Shipping Group. Peter Lund agreed with Mary Hollis. "
+)
+
+
+def test_a_person_of_the_document() -> None:
+    found = results(document_names, "Peter Lund bought the mill.", PREFIX)
+    assert found <= {"Mary Hollis bought the mill.", "Anna Berg bought the mill."}
+    assert found
+
+
+def test_a_surname_for_a_surname() -> None:
+    assert "Berg bought the mill." in results(document_names, "Lund bought the mill.", PREFIX)
+
+
+def test_an_organisation_shares_no_word_with_another() -> None:
+    assert results(document_names, "Tarn Shipping Group bought the mill.", PREFIX) == set()
+
+
+def test_all_mentions_change() -> None:
+    found = results(document_names, "Lund said Lund bought it.", PREFIX)
+    assert found
+    assert all("Lund" not in each for each in found)
+
+
+def test_the_pronouns_of_the_sentence_rule_people_out() -> None:
+    assert "Berg said he bought the mill." not in results(document_names, "Lund said he bought the mill.", PREFIX)
+
+
+def test_no_name_twice() -> None:
+    for each in results(document_names, "Peter Lund met Anna Berg in Oslo.", PREFIX):
+        assert each.count("Anna Berg") <= 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Lund", "Peter Lund"), ("United States", "U.S."), ("World Health Organization", "WHO"), ("Britain", "UK")],
+)
+def test_names_of_the_same_thing(one: str, other: str) -> None:
+    assert related(one, other)
+    assert related(other, one)
+
+
+def test_names_of_two_things() -> None:
+    assert not related("Peter Lund", "Anna Berg")
+
+
+def test_names_change_places_around_a_verb() -> None:
+    assert results(swapped_names, "Peter Lund paid Anna Berg.", PREFIX) == {"Anna Berg paid Peter Lund."}
+    assert results(swapped_names, "Peter Lund met with Anna Berg.", PREFIX) == set()
+
+
+def test_places_of_the_same_sort() -> None:
+    found = results(mapped_places, "He lived in Texas for years.")
+    assert found
+    assert not any("Texas" in each or "Paris" in each for each in found)
+    assert results(mapped_places, "He lived in Austin, Texas, for years.") == set()
+
+
+def test_nationalities_with_their_articles() -> None:
+    found = results(nationality, "It was a French mill.", tries=40)
+    assert "It was an Italian mill." in found
+    assert "It was a German mill." in found
+    assert results(nationality, "French President Lucien Moreau left.") == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("He said his boat had left him.", "She said her boat had left her."),
+        ("She said her boat had left her.", "He said his boat had left him."),
+        ("They warned her about her boat.", "They warned him about his boat."),
+    ],
+)
+def test_pronouns_agree_all_through(text: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pronouns, "is_drawn", lambda *_: True)
+    assert results(pronouns.other_sex, text) == {expected}
+
+
+@pytest.mark.parametrize("text", ["He loved his wife.", "He met her.", "Peter Lund said he left."])
+def test_pronouns_stay_where_something_else_tells(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pronouns, "is_drawn", lambda *_: True)
+    assert results(pronouns.other_sex, text) == set()
+
+
+def test_a_wrong_person_for_a_pronoun() -> None:
+    assert results(pronouns.wrong_person, "She bought the mill.", PREFIX) == {"Berg bought the mill."}
+    assert results(pronouns.wrong_person, "She bought the mill.", "Mary Hollis spoke. ") == set()
+
+
+def test_a_pronoun_of_the_other_sex_for_a_name() -> None:
+    assert results(pronouns.name_to_pronoun, "Lund bought the mill.", PREFIX) == {"She bought the mill."}
+
+
+def test_groups() -> None:
+    assert results(pronouns.other_group, "“We sold our mill,” he said.") == {"“They sold their mill,” he said."}
+    assert results(pronouns.other_group, "They sold their mill.") == set()
