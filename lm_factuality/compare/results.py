@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.errors import DataError
 from lm_factuality.factor.corpus import PAPER_WINDOW
+from lm_factuality.results import read_results_files
+from lm_factuality.results.read import number_of
 
 PERPLEXITY = "_perplexity"  # what the name of a perplexity task adds to that of the FACTOR task on the same corpus
-
-# Backends that score a checkpoint as it is; any other (retrieval, a baseline) makes another model of it.
-_PLAIN_BACKENDS = {
-    "hf", "hf-auto", "huggingface", "hf-tree", "vllm", "sglang", "local-completions", "openai-completions", "gguf", "ggml",
-    "mamba_ssm", "openvino", "neuronx", "nemo_lm", "optimum-lm", "ipex",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -88,42 +81,17 @@ def read_results(paths: Sequence[Path]) -> Results:
     """
     accuracies: list[Result] = []
     perplexities: list[PerplexityResult] = []
-    for path in paths:
-        files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path]
-        if not files or not all(file.is_file() for file in files):
-            raise DataError(f"{path}: no results_*.json here; expected lm_eval's --output_path or a file below it")
-        for file in files:
-            _read_file(file, accuracies, perplexities)
+    for file in read_results_files(paths):
+        run = Run(file.model, file.variant, file.num_parameters, file.date, file.path)
+        for task in file.tasks:
+            if "data" not in task.metadata:
+                continue  # another kind of task
+            values = file.content["results"][task.task]
+            if "acc_bytes,none" in values:
+                accuracies.append(_accuracy(run, task.task, file.content, task.metadata, values))
+            elif "byte_perplexity,none" in values:
+                perplexities.append(_perplexity(run, task.task, file.content, task.metadata, values))
     return Results(tuple(accuracies), tuple(perplexities))
-
-
-def _read_file(path: Path, accuracies: list[Result], perplexities: list[PerplexityResult]) -> None:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        tasks: Mapping[str, Any] = content["results"]
-        configs: Mapping[str, Any] = content["configs"]
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: not a results file of lm_eval: {error!r}") from error
-    run = _run(path, content)
-    for task, values in tasks.items():
-        metadata = configs.get(task, {}).get("metadata") or {}
-        if "data" not in metadata:
-            continue  # another kind of task, or a group
-        if "acc_bytes,none" in values:
-            accuracies.append(_accuracy(run, task, content, metadata, values))
-        elif "byte_perplexity,none" in values:
-            perplexities.append(_perplexity(run, task, content, metadata, values))
-
-
-def _run(path: Path, content: Mapping[str, Any]) -> Run:
-    """The model is as lm_eval names it: an adapter by its own name, not its base's."""
-    config = content.get("config") or {}
-    model = str(content.get("model_name") or config.get("model", "unknown")).rstrip("/")
-    revision, backend = config.get("model_revision"), str(config.get("model", "hf"))
-    parts = [str(revision)] if revision not in (None, "", "main") else []
-    parts += [backend] if backend not in _PLAIN_BACKENDS and backend != model else []
-    return Run(model, ", ".join(parts), _number(config.get("model_num_parameters")) or None,
-               _number(content.get("date")) or 0.0, path)  # fmt: skip
 
 
 def _accuracy(
@@ -140,26 +108,21 @@ def _perplexity(
     run: Run, task: str, content: Mapping[str, Any], metadata: Mapping[str, Any], values: Mapping[str, Any]
 ) -> PerplexityResult:
     unscored = int(values.get("unscored,none", 0))
-    tokens = _number(values.get("num_tokens,none"))
+    tokens = number_of(values.get("num_tokens,none"))
     notes = _data_notes(content, metadata, values, "documents")
     notes += [f"{unscored} documents unscored"] if unscored else []
     window = metadata.get("window_used")
     if window is not None and metadata.get("window") not in (None, window):
         notes.append(f"window of {window} tokens, {metadata['window']} asked for")
     return PerplexityResult(
-        run, task, _number(values.get("perplexity,none")), _number(values.get("perplexity_stderr,none")),
-        _number(values.get("byte_perplexity,none")), _number(values.get("byte_perplexity_stderr,none")),
+        run, task, number_of(values.get("perplexity,none")), number_of(values.get("perplexity_stderr,none")),
+        number_of(values.get("byte_perplexity,none")), number_of(values.get("byte_perplexity_stderr,none")),
         None if tokens is None else int(tokens), window, int(values.get("sample_len", 0)), unscored, tuple(notes),
     )  # fmt: skip
 
 
-def _number(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if is_number else None
-
-
 def _percent(value: Any) -> float | None:
-    number = _number(value)
+    number = number_of(value)
     return None if number is None else 100 * number
 
 

@@ -71,11 +71,11 @@ def score_row(
         return RowScore({}, (None,) * len(scores), mean_logprob, num_tokens, truncated, unscored)
     sums = [float(score.logprob or 0.0) for score in scores]
     per_byte = [total / len(choice.encode("utf-8")) for total, choice in zip(sums, choices, strict=True)]
-    correct = {"acc": _wins(sums, gold, protocol), "acc_bytes": _wins(per_byte, gold, protocol)}
+    correct = {"acc": wins(sums, gold, protocol), "acc_bytes": wins(per_byte, gold, protocol)}
     means = [mean for mean in mean_logprob if mean is not None]
     if len(means) < len(scores):
         return RowScore(correct, (None,) * len(scores), mean_logprob, num_tokens, truncated)
-    correct = {"factor_acc": _wins(means, gold, protocol)} | correct
+    correct = {"factor_acc": wins(means, gold, protocol)} | correct
     beaten = tuple(None if index == gold else means[gold] > mean for index, mean in enumerate(means))
     return RowScore(correct, beaten, mean_logprob, num_tokens, truncated)
 
@@ -94,7 +94,8 @@ def _problem(score: ScoredContinuation) -> str:
     return "" if math.isfinite(score.logprob) else f"the log-probability is {score.logprob}"
 
 
-def _wins(values: Sequence[float], gold: int, protocol: str) -> bool:
+def wins(values: Sequence[float], gold: int, protocol: str) -> bool:
+    """Whether the true completion has the highest of ``values``, with ties as the protocol has them."""
     if protocol == "code":
         return list(values).index(max(values)) == gold
     return all(values[gold] > value for index, value in enumerate(values) if index != gold)

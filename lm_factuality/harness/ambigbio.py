@@ -10,21 +10,19 @@ from typing import Any
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from judges.biographies.benchmark import AmbigBio, row_of
+from judges.biographies.benchmark import AmbigBio
 from judges.biographies.generations import read_generations, to_doc
 from judges.biographies.method import Settings
 from judges.biographies.pages import DOCUMENTS
-from judges.biographies.summary import BOUNDED, MEANS, Row, bound, value
 from lm_factuality.errors import ConfigError, did_you_mean
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.own_data import find_data, own_data
-from lm_factuality.harness.stderr import Aggregation
 from lm_factuality.knowledge import Knowledge
-from lm_factuality.statistics import Outcome, clustered_stderr, mean
+from lm_factuality.metrics import Aggregation
+from lm_factuality.metrics import ambigbio as metrics
 from lm_factuality.suite import tasks_folder
 
 SOURCE = "ambigbio"  # the published file with the names' questions and passages
-_BOUNDS = ("worst", "best")
 
 
 class AmbigBioTask(JudgedTask):
@@ -85,23 +83,15 @@ class AmbigBioTask(JudgedTask):
         """A response's part in every mean; nothing where it has none."""
         if "bypass" in self._metric_fn_list:  # lm_eval's --predict_only
             return {}
-        row: Row = row_of(results[0])
-        found: dict[str, Any] = {name: value(row, name) for name in MEANS}
-        found |= {f"{name}_{which}": bound(row, name, which) for name in BOUNDED for which in _BOUNDS}
-        return found | {"respond_ratio": Outcome(float(not row.abstained), row.name), "unscored": row.unscored}
+        return metrics.row_metrics(results[0])
 
     def aggregation(self) -> dict[str, Aggregation]:
         """How each metric becomes one number."""
-        bounds = [f"{name}_{which}" for name in BOUNDED for which in _BOUNDS]
-        return {
-            **dict.fromkeys((*MEANS, "respond_ratio"), Aggregation(mean, clustered_stderr)),
-            **dict.fromkeys(bounds, Aggregation(mean)),
-            "unscored": Aggregation(lambda reasons: float(sum(reason is not None for reason in reasons))),
-        }
+        return metrics.aggregations()
 
     def higher_is_better(self) -> dict[str, bool]:
         better = {"factscore", "factscore_penalised", "d_factscore", "respond_ratio"}
-        better |= {f"{name}_{which}" for name in BOUNDED for which in _BOUNDS}
+        better |= set(metrics.BOUNDS)
         worse = {"difference", "one_bio_many_entities", "unscored"}
         return {name: name in better for name in self.aggregation() if name in better | worse}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -13,18 +12,6 @@ from lm_eval.api.instance import Instance
 
 from judges.factor_generation import FACTOR_GENERATION
 from judges.factor_generation.facts import FIRST, MinimalFact, find_fact
-from judges.factor_generation.marks import FALSE, TRUE
-from judges.factor_generation.metrics import (
-    ACCURACY,
-    SCORES,
-    SUBSETS,
-    WEIGHTED,
-    RowTally,
-    Totals,
-    add,
-    by_document,
-    tally_row,
-)
 from lm_factuality.errors import ConfigError, DataError, did_you_mean, refuse
 from lm_factuality.factor.corpus import parse_corpus
 from lm_factuality.factor.load import load_corpus
@@ -32,9 +19,9 @@ from lm_factuality.factor.rows import Row
 from lm_factuality.factor.scoring import ScoredContinuation, join, score_row
 from lm_factuality.harness import requests
 from lm_factuality.harness.judging import JudgedTask
-from lm_factuality.harness.stderr import Aggregation
 from lm_factuality.harness.suite_task import warn_of_unusable, without_chat
-from lm_factuality.statistics import Outcome, clustered_stderr, mean, pooled_stderr
+from lm_factuality.metrics import Aggregation
+from lm_factuality.metrics import factor_generation as metrics
 
 requests.install()
 
@@ -151,53 +138,15 @@ class FactorGenerationTask(JudgedTask):
         if "bypass" in self._metric_fn_list:
             return {}
         (verdict,) = results
-        tally = tally_row(doc, verdict)
-        right = doc["factor_acc"]
-        return {
-            **dict.fromkeys([*_SCORES, *_BOUNDS, "pairs_right"], tally),
-            "factor_acc": None if right is None else Outcome(right, doc["doc_id"]),
-            "unscored": verdict["marks"].count(None),
-            "without_fact": doc["no_fact"] or None,
-        }
+        return metrics.row_metrics(doc, verdict)
 
     def aggregation(self) -> dict[str, Aggregation]:
         """How each metric becomes one number."""
-        return {
-            **{name: _scored(subset, score) for name, (subset, score) in _SCORES.items()},
-            **{name: _bounded(mark) for name, mark in _BOUNDS.items()},
-            "pairs_right": Aggregation(
-                lambda rows: add(rows).weight,
-                lambda rows: pooled_stderr(by_document(rows), lambda sums: Totals.of(sums).weight),
-            ),
-            "factor_acc": Aggregation(mean, clustered_stderr),
-            "unscored": Aggregation(lambda counts: float(sum(counts))),
-            "without_fact": Aggregation(lambda reasons: float(sum(reason is not None for reason in reasons))),
-        }
+        return metrics.aggregations()
 
     def higher_is_better(self) -> dict[str, bool]:
         worse = ("false", "neutral", "unscored", "without_fact")
         return {name: not name.startswith(worse) for name in self.aggregation()}
-
-
-_SCORES = {
-    score if subset == WEIGHTED else f"{score}_{subset}": (subset, score) for subset in SUBSETS for score in SCORES
-}
-_BOUNDS = {"accuracy_worst": FALSE, "accuracy_best": TRUE}
-
-
-def _scored(subset: str, score: str) -> Aggregation:
-    def value(sums: Sequence[float]) -> float:
-        return Totals.of(sums).score(subset, score)
-
-    def stderr(rows: Sequence[RowTally]) -> float:
-        # Without a value there is no error of it, though draws may happen to have one.
-        return math.nan if math.isnan(add(rows).score(subset, score)) else pooled_stderr(by_document(rows), value)
-
-    return Aggregation(lambda rows: add(rows).score(subset, score), stderr)
-
-
-def _bounded(mark: str) -> Aggregation:
-    return Aggregation(lambda rows: add(rows).bounded(mark).score(WEIGHTED, ACCURACY))
 
 
 def _document(row: Row, fact: MinimalFact | str) -> dict[str, Any]:

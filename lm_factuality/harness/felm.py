@@ -9,18 +9,16 @@ from typing import Any
 
 from judges.felm.authors import AuthorsPrompts
 from judges.felm.claims import RowClaims, provenance, read_claims, split_claims
-from judges.felm.judged import judge_response
-from judges.felm.metrics import LEVELS, SCORES, Counts, JudgedResponse, bounds, count_response
 from judges.felm.questions import Questioner
-from judges.felm.rows import DOMAINS, FelmRow, read_rows
+from judges.felm.rows import FelmRow, read_rows
 from judges.felm.verdicts import PROTOCOLS
 from judges.templates import Prompts
 from lm_factuality.errors import ConfigError
 from lm_factuality.harness.felm_references import PUBLISHED, reference_texts
 from lm_factuality.harness.own_data import find_data, own_data
-from lm_factuality.harness.stderr import Aggregation
 from lm_factuality.harness.suite_task import SuiteTask
-from lm_factuality.statistics import pooled_stderr
+from lm_factuality.metrics import Aggregation
+from lm_factuality.metrics import felm as metrics
 
 logger = logging.getLogger(__name__)
 
@@ -123,60 +121,11 @@ class FelmTask(SuiteTask):
         """The counts of one response, under the name of every score that they are part of."""
         if "bypass" in self._metric_fn_list:  # lm_eval's --predict_only
             return {}
-        response = judge_document(doc, results, self._protocol)
-        members = {"": True, **{f"_{domain}": domain == response.domain for domain in DOMAINS}}
-        found: dict[str, Any] = {
-            f"unscored{suffix}": response.reason if is_member else None for suffix, is_member in members.items()
-        }
-        if self._questioner.mode in ("link", "doc"):
-            found["without_references"] = float(doc["mode"] not in ("link", "doc"))
-        for level in LEVELS:
-            counts = count_response(response, level)
-            for suffix, is_member in members.items():
-                own = _as_list(counts if is_member else Counts())
-                found |= {f"{level}_{score}{suffix}": own for score in SCORES}
-            worst, best = bounds([response], level)
-            found |= {f"{level}_f1_worst": _as_list(worst), f"{level}_f1_best": _as_list(best)}
-        return found
+        return metrics.row_metrics(doc, results, self._protocol, self._questioner.mode)
 
     def aggregation(self) -> dict[str, Aggregation]:
         """How each metric becomes one number."""
-        named: dict[str, Aggregation] = {}
-        for suffix in ("", *(f"_{domain}" for domain in DOMAINS)):
-            for level in LEVELS:
-                named |= {f"{level}_{score}{suffix}": _pooled(score) for score in SCORES}
-            named[f"unscored{suffix}"] = Aggregation(
-                lambda reasons: float(sum(reason is not None for reason in reasons))
-            )
-        for level in LEVELS:
-            named |= {f"{level}_f1_{bound}": _pooled("f1", has_stderr=False) for bound in ("worst", "best")}
-        return named | {"without_references": Aggregation(lambda rows: float(sum(rows)))}
+        return metrics.aggregations()
 
     def higher_is_better(self) -> dict[str, bool]:
         return {name: not name.startswith(("unscored", "without")) for name in self.aggregation()}
-
-
-def judge_document(doc: Mapping[str, Any], results: Sequence[Any], protocol: str) -> JudgedResponse:
-    """The verdict on a sample's document; ``results`` is lm_eval's: one text, or one list of texts to vote on."""
-    outputs = [text for result in results for text in ([result] if isinstance(result, str) else result)]
-    return judge_response(
-        doc["index"], doc["domain"], doc["labels"], outputs, owners=doc["owners"] or None, protocol=protocol,
-        problem=doc["problem"] or None,
-    )  # fmt: skip
-
-
-def _as_list(counts: Counts) -> list[int]:
-    return [counts.tp, counts.fp, counts.fn, counts.tn]
-
-
-def _pooled(score: str, has_stderr: bool = True) -> Aggregation:
-    def value(totals: Sequence[float]) -> float:
-        return float(getattr(Counts(*totals), score))  # type: ignore[arg-type]
-
-    def pooled(rows: Sequence[Sequence[int]]) -> float:
-        return value([sum(column) for column in zip(*rows, strict=True)])
-
-    def stderr(rows: Sequence[Sequence[int]]) -> float:
-        return pooled_stderr([row for row in rows if any(row)], value)  # the others are unscored, or of another domain
-
-    return Aggregation(pooled, stderr if has_stderr else None)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from judges.felm.rows import DOMAINS, FelmRow, read_rows
+from judges.felm.rows import FelmRow, read_rows
 from judges.felm_gen import FELM_GEN
-from judges.felm_gen.scores import ERROR_KINDS, LEVELS, count, count_at, count_types, error_rate, is_unscored
 from lm_factuality.harness.felm_references import PUBLISHED, reference_texts
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.own_data import find_data, own_data
-from lm_factuality.harness.stderr import Aggregation
-from lm_factuality.statistics import pooled_stderr
+from lm_factuality.metrics import Aggregation
+from lm_factuality.metrics import felm_gen as metrics
 
 
 class FelmGenTask(JudgedTask):
@@ -57,33 +56,14 @@ class FelmGenTask(JudgedTask):
         if "bypass" in self._metric_fn_list:  # lm_eval's --predict_only
             return {}
         (verdict,) = results
-        domain = verdict["domain"]
-        found: dict[str, Any] = {"unscored": verdict["unscored"] if is_unscored(verdict) else None}
-        found["no_answer"] = verdict["no_answer"]
-        found |= {f"errors_{kind}": number for kind, number in count_types(verdict).items()}
-        for level in LEVELS:
-            counts = None if verdict["unscored"] else list(count(verdict, level))
-            found |= {f"{level}_error_rate": counts, f"{level}_error_rate_{domain}": counts}
-            found |= {f"{level}_error_rate_{bound}": list(count_at(verdict, level, bound)) for bound in _BOUNDS}
-        return found
+        return metrics.row_metrics(verdict)
 
     def aggregation(self) -> dict[str, Aggregation]:
         """How each metric becomes one number."""
-        named = {name: Aggregation(_how_many) for name in ("no_answer", "unscored")}
-        named |= {f"errors_{kind}": Aggregation(lambda counts: float(sum(counts))) for kind in ERROR_KINDS}
-        for level in LEVELS:
-            scored = Aggregation(
-                lambda rows: _pooled(_scored(rows)), lambda rows: pooled_stderr(_scored(rows), error_rate)
-            )
-            named |= {f"{level}_error_rate{suffix}": scored for suffix in ("", *(f"_{domain}" for domain in DOMAINS))}
-            named |= {f"{level}_error_rate_{bound}": Aggregation(_pooled) for bound in _BOUNDS}
-        return named
+        return metrics.aggregations()
 
     def higher_is_better(self) -> dict[str, bool]:
         return dict.fromkeys(self.aggregation(), False)
-
-
-_BOUNDS = ("worst", "best")
 
 
 def _document(row: FelmRow, texts: Sequence[str]) -> dict[str, Any]:
@@ -93,15 +73,3 @@ def _document(row: FelmRow, texts: Sequence[str]) -> dict[str, Any]:
         "index": row.index, "domain": row.domain, "prompt": row.prompt, "text": row.prompt.strip(),
         "reference_texts": [text for text in texts if text.strip()],
     }  # fmt: skip
-
-
-def _scored(rows: Sequence[Any]) -> list[Any]:
-    return [row for row in rows if row is not None]
-
-
-def _pooled(rows: Sequence[Sequence[int]]) -> float:
-    return error_rate([sum(column) for column in zip(*rows, strict=True)] or [0, 0])
-
-
-def _how_many(reasons: Sequence[Any]) -> float:
-    return float(sum(reason is not None for reason in reasons))

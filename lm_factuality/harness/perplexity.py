@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,10 @@ from lm_factuality.errors import refuse
 from lm_factuality.factor.documents import load_texts
 from lm_factuality.factor.texts import parse_texts
 from lm_factuality.harness import rolling
-from lm_factuality.harness.stderr import Aggregation
 from lm_factuality.harness.suite_task import SuiteTask, warn_of_unusable, without_chat
-from lm_factuality.statistics import Outcome, clustered_stderr, mean
+from lm_factuality.metrics import Aggregation
+from lm_factuality.metrics import perplexity as metrics
+from lm_factuality.metrics.perplexity import ScoredText
 
 rolling.install()
 
@@ -71,69 +71,16 @@ class PerplexityTask(SuiteTask):
         """The metrics of one document; nothing stands for what could not be scored."""
         if "bypass" in self._metric_fn_list:  # lm_eval's --predict_only
             return {}
-        scored = rolling.ScoredText(*results[0])
-        problem = doc["problem"] or scored.problem
-        logprob = None if problem else scored.logprob
-        size = len(doc["text"].encode("utf-8"))
-        metrics: dict[str, Any] = {
-            "byte_perplexity": _perplexity(logprob, size, doc["doc_id"]),
-            "bits_per_byte": None if logprob is None else Outcome(-logprob / size / math.log(2), doc["doc_id"], size),
-            "logprob": logprob,
-            "num_bytes": None if logprob is None else size,
-            "unscored": problem or None,
-        }
+        scored = ScoredText(*results[0])
         if scored.window is None:
             self.config.metadata["window"] = self.config.metadata["stride"] = None  # they count tokens: not applied
-            return metrics
-        self.config.metadata["window_used"] = scored.window
-        return metrics | {
-            "perplexity": _perplexity(logprob, scored.num_tokens, doc["doc_id"]),
-            "num_tokens": None if logprob is None else scored.num_tokens,
-            "num_windows": None if logprob is None else scored.num_windows,
-        }
+        else:
+            self.config.metadata["window_used"] = scored.window
+        return metrics.row_metrics(doc, scored)
 
     def aggregation(self) -> dict[str, Aggregation]:
         """How each metric becomes one number."""
-        totals = ("logprob", "num_tokens", "num_bytes", "num_windows")
-        return {
-            "perplexity": Aggregation(geometric_mean, geometric_stderr),
-            "byte_perplexity": Aggregation(geometric_mean, geometric_stderr),
-            "bits_per_byte": Aggregation(mean, clustered_stderr),
-            **dict.fromkeys(totals, Aggregation(_total)),
-            "unscored": Aggregation(lambda reasons: float(sum(reason is not None for reason in reasons))),
-        }
+        return metrics.aggregations()
 
     def higher_is_better(self) -> dict[str, bool]:
         return dict.fromkeys(("perplexity", "byte_perplexity", "bits_per_byte", "unscored"), False) | {"logprob": True}
-
-
-def geometric_mean(perplexities: Sequence[Outcome | None]) -> float:
-    """The perplexity of all documents together: e to the weighted mean of the logarithms of theirs."""
-    return _exp(mean(_logarithms(perplexities)))
-
-
-def geometric_stderr(perplexities: Sequence[Outcome | None]) -> float:
-    """The standard error of ``geometric_mean`` by the delta method: its value times the clustered standard error of its
-    logarithm, a ratio of two sums over documents (total negative log-probability over total tokens or bytes)."""
-    logarithms = _logarithms(perplexities)
-    return _exp(mean(logarithms)) * clustered_stderr(logarithms)
-
-
-def _logarithms(perplexities: Sequence[Outcome | None]) -> list[Outcome]:
-    return [Outcome(math.log(each), each.cluster, each.weight) for each in perplexities if each is not None]
-
-
-def _perplexity(logprob: float | None, count: int | None, cluster: str) -> Outcome | None:
-    """Of one document, weighing as much as it has tokens or bytes."""
-    return None if logprob is None or not count else Outcome(_exp(-logprob / count), cluster, count)
-
-
-def _exp(value: float) -> float:
-    try:
-        return math.exp(value)
-    except OverflowError:
-        return math.inf
-
-
-def _total(values: Sequence[float | None]) -> float:
-    return float(sum(value for value in values if value is not None))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
@@ -20,25 +19,11 @@ from tqdm import tqdm
 from lm_factuality.errors import ModelError
 from lm_factuality.harness import requests
 from lm_factuality.harness.requests import _Encoded, _Encoder
+from lm_factuality.metrics.perplexity import ScoredText
 
 logger = logging.getLogger(__name__)
 
 REQUEST_TYPE = "scored_rolling"
-
-
-class ScoredText(NamedTuple):
-    """What a model says of a text.
-
-    ``logprob`` is the sum of natural log-probabilities of its tokens, nothing if there is none; ``num_tokens`` is how many
-    were scored, ``num_windows`` in how many pieces, ``window`` the tokens that the model saw at once, which its own limit may
-    have made fewer than asked for: all nothing where the tokenizer is out of reach. ``problem`` says why there is no score.
-    """
-
-    logprob: float | None
-    num_tokens: int | None
-    num_windows: int | None
-    window: int | None
-    problem: str = ""
 
 
 def install() -> None:

@@ -7,21 +7,11 @@ lets an aggregation bring its own as an attribute ``stderr``; every other metric
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lm_eval import evaluator_utils
 
-
-@dataclass(frozen=True)
-class Aggregation:
-    """From the values of all rows to one number, and to its standard error where that means something."""
-
-    value: Callable[[Sequence[Any]], float]
-    stderr: Callable[[Sequence[Any]], float] | None = None
-
-    def __call__(self, items: Sequence[Any]) -> float:
-        return self.value(items)
+from lm_factuality.metrics import Aggregation
 
 
 def install() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,23 +12,13 @@ from lm_factuality.errors import refuse
 from lm_factuality.factor.corpus import parse_corpus
 from lm_factuality.factor.load import load_corpus
 from lm_factuality.factor.rows import Row
-from lm_factuality.factor.scoring import NORMALISATIONS, RowScore, ScoredContinuation, join, score_row
+from lm_factuality.factor.scoring import ScoredContinuation, join
 from lm_factuality.harness import requests
-from lm_factuality.harness.stderr import Aggregation
 from lm_factuality.harness.suite_task import SuiteTask, warn_of_unusable, without_chat
-from lm_factuality.statistics import Outcome, clustered_stderr, mean
+from lm_factuality.metrics import Aggregation
+from lm_factuality.metrics import factor as metrics
 
 requests.install()
-
-_VERSUS = "factor_acc_vs_"
-
-
-class ChoiceValues(list[float | None]):
-    """A value for each choice, as the samples show them; ``of_gold`` is that of the true completion, which the mean is over."""
-
-    def __init__(self, values: Sequence[float | None] = (), gold: int = -1) -> None:
-        super().__init__(values)
-        self.of_gold = self[gold] if 0 <= gold < len(self) else None
 
 
 class FactorTask(SuiteTask):
@@ -86,51 +75,13 @@ class FactorTask(SuiteTask):
         if "bypass" in self._metric_fn_list:  # lm_eval's --predict_only
             return {}
         scores = [ScoredContinuation(*result) for result in results]
-        row = score_row(scores, doc["choices"], doc["gold"], doc["problem"], self._corpus.protocol)
-        has_tokens = all(score.num_tokens is not None for score in scores)
-        names = NORMALISATIONS if has_tokens else NORMALISATIONS[1:]
-        metrics: dict[str, Any] = {
-            name: Outcome(row.correct[name], doc["doc_id"]) if name in row.correct else None for name in names
-        }
-        if has_tokens:
-            metrics |= self._by_error_type(doc, row)
-            metrics |= {
-                "factor_acc_worst": float(row.correct.get("factor_acc", False)),
-                "factor_acc_best": float(row.correct.get("factor_acc", True)),
-                "factor_mean_logprob": ChoiceValues(row.mean_logprob, doc["gold"]),
-                "factor_num_tokens": list(row.num_tokens),
-                "truncated": float(row.truncated),
-            }
-        else:
+        if not metrics.has_tokens(scores):
             self.config.metadata["window"] = None  # it counts tokens, so it was not applied
-        return metrics | {"unscored": row.unscored or None}
-
-    def _by_error_type(self, doc: dict[str, Any], row: RowScore) -> dict[str, Outcome | None]:
-        found: dict[str, Outcome | None] = {}
-        for kind in self._error_types:
-            beaten = [
-                won
-                for won, each in zip(row.beaten, doc["error_types"], strict=True)
-                if each == kind and won is not None
-            ]
-            share = Outcome(sum(beaten) / len(beaten), doc["doc_id"], len(beaten)) if beaten else None
-            found[f"{_VERSUS}{kind}"] = share
-        return found
+        return metrics.row_metrics(doc, scores, self._corpus.protocol, self._error_types)
 
     def aggregation(self) -> dict[str, Aggregation]:
         """How each metric becomes one number."""
-        clustered = Aggregation(mean, clustered_stderr)
-        return {
-            **dict.fromkeys((*NORMALISATIONS, *(f"{_VERSUS}{kind}" for kind in self._error_types)), clustered),
-            "factor_acc_worst": Aggregation(_plain_mean),
-            "factor_acc_best": Aggregation(_plain_mean),
-            "factor_mean_logprob": Aggregation(
-                lambda rows: _plain_mean([row.of_gold for row in rows if row.of_gold is not None])
-            ),
-            "factor_num_tokens": Aggregation(lambda rows: _plain_mean([count for row in rows for count in row])),
-            "truncated": Aggregation(lambda rows: float(sum(rows))),
-            "unscored": Aggregation(lambda reasons: float(sum(reason is not None for reason in reasons))),
-        }
+        return metrics.aggregations(self._error_types)
 
     def higher_is_better(self) -> dict[str, bool]:
         return {
@@ -145,7 +96,3 @@ def _document(row: Row) -> dict[str, Any]:
         "location": Path(row.location).name, "choices": list(row.choices), "error_types": list(row.error_types),
         "gold": row.gold if in_range else -1,
     }  # fmt: skip
-
-
-def _plain_mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else math.nan

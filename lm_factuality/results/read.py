@@ -1,0 +1,136 @@
+"""Reading lm_eval's results files as it wrote them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lm_factuality.errors import DataError
+from lm_factuality.results.types import Kind, ResultsFile, TaskResult
+
+_DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[^/]*)\.json$")
+
+# Backends that score a checkpoint as it is; any other (retrieval, a baseline) makes another model of it.
+PLAIN_BACKENDS = frozenset({
+    "hf", "hf-auto", "huggingface", "hf-tree", "vllm", "sglang", "local-completions", "local-chat-completions",
+    "openai-completions", "openai-chat-completions", "gguf", "ggml", "mamba_ssm", "openvino", "neuronx", "nemo_lm",
+    "optimum-lm", "ipex",
+})  # fmt: skip
+
+# What only the tasks of a kind report, the most particular first.
+_MARKS: tuple[tuple[str, Kind], ...] = (
+    ("segment_balanced_accuracy", "felm"),
+    ("segment_error_rate", "felm_gen"),
+    ("pairs_right", "factor_generation"),
+    ("d_factscore", "ambigbio"),
+    ("byte_perplexity", "perplexity"),
+    ("acc_bytes", "factor"),
+)
+
+
+def read_results_files(paths: Sequence[Path]) -> tuple[ResultsFile, ...]:
+    """Every results file that ``paths`` name, each once, in the order of ``paths`` and in a folder by their place; a folder
+    stands for all ``results_*.json`` anywhere below it.
+
+    Raises:
+        DataError: a path without results, or a file that lm_eval did not write.
+    """
+    found: dict[Path, None] = {}
+    for path in paths:
+        files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path]
+        if not files or not all(file.is_file() for file in files):
+            raise DataError(f"{path}: no results_*.json here; expected lm_eval's --output_path or a file below it")
+        found |= dict.fromkeys(files)
+    return tuple(read_results_file(file) for file in found)
+
+
+def read_results_file(path: Path) -> ResultsFile:
+    """One results file, its tasks in lm_eval's order, without its groups.
+
+    Raises:
+        DataError: it cannot be read, or lm_eval did not write it.
+    """
+    try:
+        content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return _results_file(path, content)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        what = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise DataError(
+            f"{path}: not a results file of lm_eval: {what}; expected a results_*.json that --output_path left"
+        ) from error
+
+
+def number_of(value: Any) -> float | None:
+    """``value`` as a finite number; nothing if it is none."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if is_number else None
+
+
+def _results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
+    config = content.get("config") or {}
+    dated = _DATE.search(path.name)
+    date_text = dated[1] if dated else ""
+    # A group has results, but no config.
+    names = [name for name in content["results"] if name in content["configs"]]
+    tasks = tuple(_task(path, content, name, date_text) for name in names)
+    suites = [str(each.metadata["suite_version"]) for each in tasks if "suite_version" in each.metadata]
+    versions = {
+        "lm_eval": content.get("lm_eval_version"),
+        "transformers": content.get("transformers_version"),
+        "suite": suites[0] if suites else None,
+    }
+    backend = str(config.get("model", "hf"))
+    # The model is as lm_eval names it: an adapter by its own name, not its base's.
+    model = str(content.get("model_name") or config.get("model", "unknown")).rstrip("/")
+    asked = config.get("model_revision")
+    parts = [str(asked)] if asked not in (None, "", "main") else []
+    parts += [backend] if backend not in PLAIN_BACKENDS and backend != model else []
+    dtype = config.get("model_dtype")
+    return ResultsFile(
+        path, content, model, ", ".join(parts), backend, str(config.get("model_sha") or asked or "") or None,
+        str(dtype).removeprefix("torch.") if dtype else None, number_of(config.get("model_num_parameters")) or None,
+        number_of(content.get("date")) or 0.0, date_text,
+        {name: str(version) for name, version in versions.items() if version}, tasks,
+    )  # fmt: skip
+
+
+def _task(path: Path, content: Mapping[str, Any], name: str, date_text: str) -> TaskResult:
+    metrics, stderrs = split_metrics(content["results"][name])
+    config: Mapping[str, Any] = content["configs"][name]
+    metadata = config.get("metadata") or {}
+    counts = (content.get("n-samples") or {}).get(name) or {}
+    effective = int(counts.get("effective", content["results"][name].get("sample_len", 0)))
+    samples = path.with_name(f"samples_{name}_{date_text}.jsonl")
+    version = (content.get("versions") or {}).get(name, metadata.get("version"))
+    return TaskResult(
+        name, _kind(metrics, metadata), metrics, stderrs, int(counts.get("original", effective)), effective, metadata, config,
+        str(version), samples if date_text and samples.is_file() else None,
+        number_of((content.get("config") or {}).get("limit")),
+    )  # fmt: skip
+
+
+def split_metrics(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
+    """(metrics, standard errors) of a task's results, by name without the filter; of a metric with several filters the first
+    one's. NaN is kept, which says that a score is not defined."""
+    metrics: dict[str, float] = {}
+    stderrs: dict[str, float] = {}
+    for key, value in values.items():
+        name, comma, _ = key.partition(",")
+        if not comma or not isinstance(value, int | float) or isinstance(value, bool):
+            continue
+        if name.endswith("_stderr"):
+            stderrs.setdefault(name.removesuffix("_stderr"), float(value))
+        else:
+            metrics.setdefault(name, float(value))
+    return metrics, stderrs
+
+
+def _kind(metrics: Mapping[str, float], metadata: Mapping[str, Any]) -> Kind:
+    """Of which of the suite's benchmarks a task is; ``other`` for those that are not the suite's."""
+    if "suite_version" not in metadata:
+        return "other"
+    return next((kind for mark, kind in _MARKS if mark in metrics), "other")

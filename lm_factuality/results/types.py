@@ -1,0 +1,88 @@
+"""What lm_eval wrote of a run, in types: one results file, its tasks, and a figure with its uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+Kind = Literal["factor", "perplexity", "felm", "felm_gen", "factor_generation", "ambigbio", "other"]
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """One task of a results file.
+
+    ``metrics`` and ``stderrs`` are by the metric's name without lm_eval's filter (``factor_acc``, not ``factor_acc,none``),
+    shares as shares, not per cent; a standard error that lm_eval gives as "N/A" is absent. ``num_samples`` is how many documents
+    the task has, ``effective`` how many were run. ``metadata`` is the task's own, with its data, window, protocol and judge;
+    ``config`` is the whole config, of which it is a part. ``samples`` is the file with the samples, nothing where the run kept
+    none; ``limit`` is lm_eval's ``--limit``, nothing for a whole run.
+    """
+
+    task: str
+    kind: Kind
+    metrics: Mapping[str, float]
+    stderrs: Mapping[str, float]
+    num_samples: int
+    effective: int
+    metadata: Mapping[str, Any]
+    config: Mapping[str, Any]
+    version: str
+    samples: Path | None
+    limit: float | None
+
+
+@dataclass(frozen=True)
+class ResultsFile:
+    """One ``results_*.json``.
+
+    ``model`` is the model as lm_eval names it; ``variant`` is what makes another model of the same name (a revision, a backend
+    that does more than score), empty for none; ``backend`` is lm_eval's ``--model``. ``revision`` is the commit where lm_eval
+    knows it, otherwise the name that was asked for; ``dtype`` is such as ``float32``. ``date`` is the start of the run in seconds
+    since 1970, ``date_text`` what the file's name ends with, which the samples share. ``versions`` has those of ``lm_eval``,
+    ``transformers`` and ``suite`` (of the first of the suite's tasks). ``content`` is the whole file.
+    """
+
+    path: Path
+    content: Mapping[str, Any]
+    model: str
+    variant: str
+    backend: str
+    revision: str | None
+    dtype: str | None
+    num_parameters: float | None
+    date: float
+    date_text: str
+    versions: Mapping[str, str]
+    tasks: tuple[TaskResult, ...]
+
+    @property
+    def label(self) -> str:
+        """The model, and what sets it apart."""
+        return f"{self.model} ({self.variant})" if self.variant else self.model
+
+    def task(self, name: str) -> TaskResult | None:
+        """The task called ``name``, if the file has it."""
+        return next((each for each in self.tasks if each.task == name), None)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A score with what is known of its uncertainty; nothing stands for what is not known.
+
+    ``low`` and ``high`` are the ends of a 95% interval, ``n`` how many documents were run, ``unscored`` how many of them have no
+    score (for ``factor_generation``: how many generations have no mark), ``worst`` and ``best`` the score if all of those were
+    wrong, or right.
+    """
+
+    name: str
+    value: float
+    low: float | None
+    high: float | None
+    stderr: float | None
+    n: int
+    unscored: int
+    worst: float | None
+    best: float | None
