@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import json
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from judges.biographies.types import JudgedBiography
 from lm_factuality.files import write_text
 from lm_factuality.report.biographies.content import page_content
+from lm_factuality.report.html import as_data
 
 # In the order in which the page runs them, as one script.
 _SCRIPTS = ("elements", "marks", "facts", "response", "summary", "list", "main")
@@ -43,12 +43,6 @@ def build_page(content: dict[str, Any]) -> str:
     return Template(_part("page.html")).substitute(
         title=html.escape(content["title"]), policy=policy, style=style, script=script, data=as_data(content)
     )
-
-
-def as_data(content: Any) -> str:
-    """JSON that cannot end the script element it stands in, whatever texts it holds: ASCII, without ``<``, ``>`` and ``&``."""
-    data = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _part(name: str) -> str:

@@ -1,0 +1,48 @@
+"""``lm-factuality report``: results as a site to look at."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+EXAMPLES = """\
+  lm-factuality report results --out my-report
+  lm-factuality report results/opt-1.3b results/opt-2.7b --out my-report --title "OPT on Wiki-FACTOR"
+
+The folder needs no network: open index.html. Run lm_eval with --log_samples, otherwise there is nothing to browse or to
+compare row by row. Keys: / searches, the arrows (or j and k) go from row to row, Enter and Space sort a column."""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """The options of ``report``."""
+    parser.add_argument(
+        "results", nargs="+", type=Path, metavar="RESULTS", help="lm_eval's results_*.json, or folders that hold them"
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="the folder to write; an earlier report is replaced"
+    )
+    parser.add_argument("--title", default="Factuality report", help="what the site is called (default: %(default)s)")
+
+
+def report(parsed: argparse.Namespace) -> int:
+    """Builds the site and says what it holds.
+
+    Raises:
+        DataError: the results cannot be used, or ``--out`` is something else.
+        ConfigError: matplotlib is not installed.
+    """
+    from lm_factuality.report.site import build_report
+
+    built = build_report(parsed.results, parsed.out, parsed.title)
+    for note in built.notes:
+        sys.stdout.write(f"{note}\n")
+    if built.without_samples:
+        sys.stdout.write(
+            f"{built.without_samples} runs without samples: nothing to browse or to compare there; run with --log_samples\n"
+        )
+    counts = f"{built.models} model{'s'[: built.models != 1]}, {built.tasks} task{'s'[: built.tasks != 1]}"
+    sys.stdout.write(
+        f"{counts}, {len(built.pages)} pages in {built.folder / 'index.html'} ({built.bytes / 2**20:.1f} MiB)\n"
+    )
+    return 0

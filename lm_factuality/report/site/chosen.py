@@ -1,0 +1,120 @@
+"""Which runs a report is of: of each model and task the newest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lm_factuality.compare.names import family, size_in_name
+from lm_factuality.errors import DataError
+from lm_factuality.results import ResultsFile, TaskResult, read_results_files
+
+RETRIEVAL = "hf-ralm"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of the report. ``id`` names its files, ``label`` is what readers see, ``name`` what lm_eval calls it; ``size``
+    is its number of parameters, nothing where neither lm_eval nor the name tells."""
+
+    id: str
+    label: str
+    name: str
+    variant: str
+    backend: str
+    size: float | None
+    family: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model on a task: the newest run of it."""
+
+    model: Model
+    file: ResultsFile
+    result: TaskResult
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The models, the names of the tasks, a run of each model on each of its tasks, and ``notes`` on what is passed over."""
+
+    models: tuple[Model, ...]
+    tasks: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...]
+
+    def of_task(self, task: str) -> list[Entry]:
+        """The runs of a task, by model."""
+        return [entry for entry in self.entries if entry.result.task == task]
+
+    def of_kind(self, *kinds: str) -> list[Entry]:
+        """The runs of all tasks of these kinds."""
+        return [entry for entry in self.entries if entry.result.kind in kinds]
+
+    def tasks_of_kind(self, *kinds: str) -> list[str]:
+        """Their tasks, each once."""
+        return list(dict.fromkeys(entry.result.task for entry in self.of_kind(*kinds)))
+
+    def find(self, model: Model, task: str) -> Entry | None:
+        """The run of a model on a task, if there is one."""
+        return next((each for each in self.entries if each.model == model and each.result.task == task), None)
+
+
+def choose(paths: Sequence[Path]) -> Chosen:
+    """The runs of all results files that ``paths`` name.
+
+    Raises:
+        DataError: a path has no results, or a file is none of lm_eval's, or no file holds a task.
+    """
+    files = read_results_files(paths)
+    newest: dict[tuple[str, str, str], tuple[ResultsFile, TaskResult]] = {}
+    notes = []
+    for file in sorted(files, key=lambda file: (file.date, file.path.name, str(file.path))):
+        for task in file.tasks:
+            key = (task.task, file.model, file.variant)
+            if key in newest:
+                older = newest.pop(key)[0]
+                notes.append(
+                    f"{task.task}, {file.label}: {file.path.name} counts, the newest; {older.path.name} is older"
+                )
+            newest[key] = file, task
+    if not newest:
+        where = ", ".join(str(path) for path in paths)
+        raise DataError(f"{where}: the results files hold no task; give the folder of a finished lm_eval run")
+    models = _models([file for file, _ in newest.values()])
+    entries = sorted(
+        (Entry(models[file.model, file.variant], file, task) for file, task in newest.values()),
+        key=lambda entry: (entry.result.task, entry.model.label),
+    )
+    tasks = tuple(dict.fromkeys(entry.result.task for entry in entries))
+    in_order = sorted({entry.model.id: entry.model for entry in entries}.values(), key=lambda model: model.label)
+    return Chosen(tuple(in_order), tasks, tuple(entries), tuple(notes))
+
+
+def _models(files: Sequence[ResultsFile]) -> dict[tuple[str, str], Model]:
+    found = {(file.model, file.variant): file for file in files}
+    short = _short_names(name for name, _ in found)
+    return {
+        (name, variant): Model(
+            f"m{number}", f"{short[name]} ({variant})" if variant else short[name], name, variant, file.backend,
+            file.num_parameters or size_in_name(name), family(name),
+        )
+        for number, ((name, variant), file) in enumerate(sorted(found.items()))
+    }  # fmt: skip
+
+
+def _short_names(names: Iterable[str]) -> dict[str, str]:
+    """A model on the Hub keeps its name; a folder is called by its last part, or by as many as tell it from the others."""
+    known = sorted(set(names))
+    short = {name: name for name in known}
+    folders = [name for name in known if name.count("/") > 1 or name.startswith((".", "/"))]
+    for length in range(1, max((name.count("/") for name in folders), default=0) + 1):
+        ends = Counter("/".join(each.split("/")[-length:]) for each in known)
+        for name in folders:
+            end = "/".join(name.split("/")[-length:])
+            if short[name] == name and ends[end] == 1:
+                short[name] = end
+    return short

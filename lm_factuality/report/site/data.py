@@ -1,0 +1,132 @@
+"""The rows for the sample browser and the comparison, in files that a page loads when it is asked for them.
+
+A file calls ``lmf.put(name, content)``: a page opened from a disk may run a script beside it, but not read a file. Per task there
+is ``docs`` (what rows are called) and, in chunks of ``CHUNK`` rows, the texts that all models share; per task and model what
+became of each row, and in chunks the details. So the first view is small however long the texts are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from lm_factuality.files import write_text
+from lm_factuality.report.html import as_data
+from lm_factuality.report.site.chosen import Chosen, Entry
+from lm_factuality.report.site.kinds import ROWS, row_of
+from lm_factuality.report.site.pairs import Scored, stderr_of
+from lm_factuality.report.site.rows import Counts, SampleRow
+from lm_factuality.results import read_samples
+
+CHUNK = 250
+OUTCOMES = ("right", "wrong", "unscored", "none")
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """What is in the files of a task: ``models`` (their ids, those that kept samples), how many ``rows``, the ``facets`` that
+    rows have, and of each model its parts in each score (``scored[metric][model]``)."""
+
+    id: str
+    task: str
+    kind: str
+    models: tuple[str, ...]
+    rows: int
+    facets: tuple[str, ...]
+    scored: Mapping[str, Mapping[str, Scored]]
+
+
+@dataclass
+class _Docs:
+    """The rows of a task, as they are met: by the key its place, and what is to be written of it."""
+
+    places: dict[str, int] = field(default_factory=dict)
+    titles: list[str] = field(default_factory=list)
+    texts: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def place(self, row: SampleRow) -> int:
+        if row.key not in self.places:
+            self.places[row.key] = len(self.titles)
+            self.titles.append(row.title)
+            self.texts.append(row.doc)
+        return self.places[row.key]
+
+
+def write_data(chosen: Chosen, folder: Path) -> list[TaskData]:
+    """Writes the files of every task that has samples into ``folder``; returns what they hold.
+
+    Raises:
+        DataError: samples cannot be read, or the folder cannot be written.
+    """
+    found = []
+    for number, task in enumerate(chosen.tasks):
+        entries = [
+            entry for entry in chosen.of_task(task) if entry.result.samples is not None and entry.result.kind in ROWS
+        ]
+        kinds = {entry.result.kind for entry in entries}
+        if entries and len(kinds) == 1:
+            found.append(_write_task(f"t{number}", task, entries, folder))
+    return found
+
+
+def with_stderrs(chosen: Chosen, data: Sequence[TaskData]) -> Chosen:
+    """The same runs, with a standard error from the samples wherever lm_eval gives none: for metrics it knows none of, and for
+    runs without bootstrapping."""
+    scored = {each.task: each.scored for each in data}
+    entries = []
+    for entry in chosen.entries:
+        result, models = entry.result, scored.get(entry.result.task, {})
+        missing = [
+            name
+            for name in models
+            if name in result.metrics and name not in result.stderrs and entry.model.id in models[name]
+        ]
+        found = {name: stderr_of(models[name][entry.model.id], name) for name in missing}
+        stderrs = {**result.stderrs, **{name: value for name, value in found.items() if value is not None}}
+        entries.append(replace(entry, result=replace(result, stderrs=stderrs)) if found else entry)
+    return replace(chosen, entries=tuple(entries))
+
+
+def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path) -> TaskData:
+    docs, facets = _Docs(), set[str]()
+    scored: dict[str, dict[str, Scored]] = {}
+    for entry in tqdm(entries, f"reading {task}", unit=" models", delay=2):
+        assert entry.result.samples is not None
+        parts: dict[str, dict[str, tuple[str, Counts]]] = {}
+        rows: list[tuple[int, SampleRow]] = []
+        for sample in read_samples(entry.result.samples):
+            row = row_of(entry.result, sample)
+            rows.append((docs.place(row), row))
+            facets.update(row.facets)
+            for metric, counts in row.parts.items():
+                parts.setdefault(metric, {})[row.key] = (row.cluster, counts)
+        for metric, by_key in parts.items():
+            scored.setdefault(metric, {})[entry.model.id] = Scored(by_key)
+        _write_model(f"{task_id}.{entry.model.id}", rows, folder)
+    _write(folder, f"{task_id}.docs", docs.titles)
+    for start in range(0, len(docs.texts), CHUNK):
+        _write(folder, f"{task_id}.docs.{start // CHUNK}", docs.texts[start : start + CHUNK])
+    models = tuple(entry.model.id for entry in entries)
+    return TaskData(task_id, task, entries[0].result.kind, models, len(docs.titles), tuple(sorted(facets)), scored)
+
+
+def _write_model(name: str, rows: Sequence[tuple[int, SampleRow]], folder: Path) -> None:
+    """``[place, outcome, margin, facets]`` for each row, and the details by the chunk of the row's place."""
+    light = [
+        [place, OUTCOMES.index(row.outcome), None if row.margin is None else round(row.margin, 4), list(row.facets)]
+        for place, row in rows
+    ]
+    _write(folder, name, light)
+    chunks: dict[int, dict[int, Mapping[str, Any]]] = {}
+    for place, row in rows:
+        chunks.setdefault(place // CHUNK, {})[place] = row.detail
+    for number, details in chunks.items():
+        _write(folder, f"{name}.{number}", details)
+
+
+def _write(folder: Path, name: str, content: Any) -> None:
+    write_text(folder / f"{name}.js", f'lmf.put("{name}",{as_data(content)});\n')
