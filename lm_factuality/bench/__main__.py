@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
+import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.bench import harness, index, ralm, scoring, shapes
+from lm_factuality.bench import harness, index, leaderboard, ralm, scoring, shapes
 from lm_factuality.bench.workers import typical_ratio
 from lm_factuality.console import print_table
 from lm_factuality.errors import FactualityError
@@ -134,9 +136,27 @@ def _harness(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     yield harness.report(arguments.runs, tasks_folder() / "sample" / "models" / "larger")
 
 
+def _leaderboard(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        found = leaderboard.measure(arguments.submissions, Path(folder), arguments.runs)
+    print_table(
+        f"{found.num_submissions} submissions of {found.num_rows:,} FACTOR rows, {found.megabytes:.0f} MB each; medians",
+        ("what", "#value"),
+        [
+            ("check of one", f"{statistics.median(found.check_seconds):.2f} s"),
+            ("build, nothing known", f"{found.build_seconds:.1f} s"),
+            ("build, all known", f"{statistics.median(found.rebuild_seconds):.1f} s"),
+            ("first view", f"{found.first_view / 1000:.0f} kB"), ("whole site", f"{found.site / 1000:.0f} kB"),
+        ],
+        [f"Builds by {leaderboard.WORKERS} processes, on {os.cpu_count()} cores."],
+    )  # fmt: skip
+    yield asdict(found)
+
+
 Part = Callable[[argparse.Namespace], Iterator[dict[str, Any]]]
 PARTS: Mapping[str, Part] = {
     "scoring": _scoring, "growth": _growth, "ralm": _ralm, "index": _index, "harness": _harness,
+    "leaderboard": _leaderboard,
 }  # fmt: skip
 
 
@@ -158,6 +178,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--passages", type=int, nargs="+", default=[10_000, 100_000, 1_000_000], help="sizes of the indexes"
     )
+    parser.add_argument("--submissions", type=int, default=100, help="of the leaderboard (default %(default)s)")
     parser.add_argument("--data-dir", help="local folder with the published files, instead of downloads")
     parser.add_argument("--json", type=Path, help="write every single run here")
     arguments = parser.parse_args(argv)

@@ -1,0 +1,116 @@
+"""``lm-factuality leaderboard``: submissions to a leaderboard, made and checked, and the leaderboard as a site."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from lm_factuality.cli.actions import add_action
+from lm_factuality.cli.leaderboard_site import add_site_actions
+
+if TYPE_CHECKING:
+    from lm_factuality.leaderboard import Checked
+
+EXAMPLES = """\
+  lm-factuality run --config configs/leaderboard/factor.yaml --model_args pretrained=facebook/opt-125m
+  lm-factuality leaderboard pack results/leaderboard/factor --model facebook/opt-125m --out submissions
+  lm-factuality leaderboard check submissions
+  lm-factuality leaderboard build submissions --out site"""
+
+_PACK_EXAMPLES = """\
+  lm-factuality leaderboard pack results/leaderboard/factor --model facebook/opt-125m --out submissions
+  lm-factuality leaderboard pack results/leaderboard/ambigbio --model ORG/NAME --certificate certificate.json --out submissions
+
+The folder is ORG__NAME/LEADERBOARD/DATE below --out. Files are copied as lm_eval wrote them; one that holds a credential is
+refused, and so is whatever 'leaderboard check' would refuse: then nothing is written."""
+
+_CHECK_EXAMPLES = """\
+  lm-factuality leaderboard check submissions
+  lm-factuality leaderboard check submissions/facebook__opt-125m --json
+
+Exit code 1 if anything is refused. No model, judge or network is asked."""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """The actions of ``leaderboard``."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    packing = add_action(actions, "pack", "make a submission out of lm_eval's results", _PACK_EXAMPLES)
+    packing.add_argument(
+        "results", nargs="+", type=Path, metavar="RESULTS", help="lm_eval's --output_path, or files of it"
+    )
+    packing.add_argument(
+        "--model", required=True, metavar="ORG/NAME", help="the model's name on the Hub, or one like it"
+    )
+    packing.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of submissions")
+    packing.add_argument(
+        "--leaderboard", default="", metavar="NAME", help="which one (default: the one whose tasks are there)"
+    )
+    packing.add_argument("--revision", default="", metavar="COMMIT", help="which weights, where the results do not say")
+    packing.add_argument("--dtype", default="", help="the model's number format, where the results do not say")
+    packing.add_argument("--certificate", type=Path, metavar="FILE", help="the judge's, as 'certify --out' wrote it")
+    packing.add_argument("--notes", default="", metavar="TEXT", help="a remark for whoever reads the submission")
+    packing.set_defaults(action_function=_pack)
+    checking = add_action(actions, "check", "make every score anew and refuse what is not so", _CHECK_EXAMPLES)
+    checking.add_argument("folder", type=Path, metavar="DIR", help="a submission, or a folder of them")
+    checking.add_argument("--json", action="store_true", help="print one JSON object")
+    checking.set_defaults(action_function=_check)
+    add_site_actions(actions)
+
+
+def leaderboard(parsed: argparse.Namespace) -> int:
+    """Does what the action says.
+
+    Raises:
+        ConfigError, DataError: as the action does.
+    """
+    status: int = parsed.action_function(parsed)
+    return status
+
+
+def _pack(parsed: argparse.Namespace) -> int:
+    from lm_factuality.leaderboard import Told, pack, read_submission
+
+    told = Told(parsed.model, parsed.leaderboard, parsed.revision, parsed.dtype, parsed.certificate, parsed.notes)
+    folder = pack(parsed.results, told, parsed.out)
+    found = read_submission(folder)
+    size = sum(each.bytes for each in found.files) / 2**20
+    sys.stdout.write(
+        f"{folder}: {len(found.tasks)} tasks of the leaderboard {found.leaderboard}, {found.model.name} at "
+        f"{found.model.revision}, {size:.1f} MiB; every score follows from its samples\n"
+    )
+    return 0
+
+
+def _check(parsed: argparse.Namespace) -> int:
+    from lm_factuality.leaderboard import check_submission, find_submissions
+
+    folders = find_submissions(parsed.folder)
+    found = [check_submission(each) for each in tqdm(folders, desc="checking", delay=2, disable=None)]
+    if parsed.json:
+        sys.stdout.write(json.dumps(_to_json(found), indent=1, ensure_ascii=False) + "\n")
+    else:
+        for each in found:
+            for refusal in each.refusals:
+                sys.stdout.write(f"{each.folder}: {refusal}\n")
+            verdict = "accepted" if each.is_accepted else f"refused, {len(each.refusals)} reasons"
+            sys.stdout.write(f"{each.folder}: {verdict}\n")
+    return 0 if all(each.is_accepted for each in found) else 1
+
+
+def _to_json(found: Sequence[Checked]) -> dict[str, Any]:
+    return {
+        "accepted": all(each.is_accepted for each in found),
+        "submissions": [
+            {
+                "folder": str(each.folder), "accepted": each.is_accepted,
+                "refusals": [vars(refusal) for refusal in each.refusals],
+            }
+            for each in found
+        ],
+    }  # fmt: skip

@@ -1,0 +1,114 @@
+"""``lm-factuality leaderboard build``, ``init`` and ``changed``: the site of the submissions, and their repository."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from lm_factuality.cli.actions import add_action
+from lm_factuality.files import write_text
+
+_BUILD = """\
+  lm-factuality leaderboard build submissions --out site
+  lm-factuality leaderboard build submissions --out site --reports --workers 4
+
+The site needs no server: open site/index.html, or give the folder to any static host. What was checked before and has not
+changed is not checked again (--cache)."""
+
+_INIT = """\
+  lm-factuality leaderboard init my-leaderboard
+  lm-factuality leaderboard init my-leaderboard --lfs --suite "lm-factuality @ git+https://github.com/ORG/REPO@COMMIT"
+
+A folder to make a GitHub repository of: a workflow that checks the submissions of pull requests and publishes the site
+from main."""
+
+_CHANGED = """\
+  lm-factuality leaderboard changed submissions --base origin/main
+
+For the workflow of a repository of submissions: checks those that the commits since --base touch; exit code 1 if one is
+refused."""
+
+
+def add_site_actions(actions: Any) -> None:
+    """Adds ``build``, ``init`` and ``changed`` to the actions of ``leaderboard``; each sets ``action_function``."""
+    building = add_action(actions, "build", "make the leaderboard of a folder of submissions as a static site", _BUILD)
+    building.add_argument("submissions", type=Path, metavar="SUBMISSIONS", help="folder with submissions")
+    building.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder of the site; an earlier one is replaced"
+    )
+    building.add_argument(
+        "--title", default="Factuality leaderboard", help="what the site is called (default: %(default)s)"
+    )
+    building.add_argument(
+        "--cache", type=Path, metavar="DIR", help="where checks are kept (default: in your cache folder)"
+    )
+    building.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="processes that check (default %(default)s)"
+    )
+    building.add_argument("--reports", action="store_true", help="a report of every model's samples, beside the table")
+    building.set_defaults(action_function=build)
+    beginning = add_action(actions, "init", "write the skeleton of a repository of submissions", _INIT)
+    beginning.add_argument("folder", type=Path, metavar="DIR", help="folder to write to")
+    beginning.add_argument("--suite", metavar="REQUIREMENT", help="what pip installs there (default: this version)")
+    beginning.add_argument("--lfs", action="store_true", help="keep samples in Git LFS")
+    beginning.set_defaults(action_function=init)
+    changed_ones = add_action(actions, "changed", "check the submissions that a pull request changes", _CHANGED)
+    changed_ones.add_argument(
+        "submissions", type=Path, metavar="SUBMISSIONS", help="folder with submissions, in a git repository"
+    )
+    changed_ones.add_argument("--base", required=True, metavar="COMMIT", help="what the pull request is compared with")
+    changed_ones.add_argument("--summary", type=Path, metavar="FILE", help="Markdown file to append the outcome to")
+    changed_ones.set_defaults(action_function=changed)
+
+
+def build(parsed: argparse.Namespace) -> int:
+    """Writes the site and says what is in it."""
+    from lm_factuality.leaderboard.site import build_site
+
+    built = build_site(
+        parsed.submissions,
+        parsed.out,
+        title=parsed.title,
+        cache=parsed.cache,
+        workers=max(1, parsed.workers),
+        reports=parsed.reports,
+    )
+    sys.stdout.write(
+        f"{built.models} models of {built.accepted} submissions, {built.refused} refused: {built.folder / 'index.html'} "
+        f"({built.first_view / 1000:.0f} kB to open, {built.bytes / 1e6:.1f} MB in all)\n"
+    )
+    return 0
+
+
+def init(parsed: argparse.Namespace) -> int:
+    """Writes the skeleton."""
+    from lm_factuality.leaderboard.workflow import init_repository
+
+    written = init_repository(parsed.folder, parsed.suite, parsed.lfs)
+    sys.stdout.write("".join(f"{path}\n" for path in written))
+    return 0
+
+
+def changed(parsed: argparse.Namespace) -> int:
+    """Checks what has changed; 1 if something is refused."""
+    from lm_factuality.leaderboard.check import check_submission
+    from lm_factuality.leaderboard.workflow import changed_submissions
+
+    change = changed_submissions(parsed.submissions, parsed.base)
+    problems = [("", code, sentence) for code, sentence in change.problems]
+    lines = []
+    for folder in change.submissions:
+        found = check_submission(folder).refusals
+        problems += [(folder.name, each.code, f"{each.where}: {each.sentence}") for each in found]
+        lines.append(f"{folder}: {'refused' if found else 'accepted'}")
+    lines += [f"{folder + ': ' if folder else ''}{code} {sentence}" for folder, code, sentence in problems]
+    # A line each, whatever names hold: a workflow takes lines that begin with two colons as commands.
+    text = "".join(f"- {' '.join(line.split())}\n" for line in lines or ["no submission is changed"])
+    sys.stdout.write(text)
+    if parsed.summary:
+        before = parsed.summary.read_text(encoding="utf-8") if parsed.summary.is_file() else ""
+        # As code, for what a submission says of itself is not Markdown of ours.
+        write_text(parsed.summary, before + "".join(f"    {line}\n" for line in text.splitlines()))
+    return 1 if problems else 0

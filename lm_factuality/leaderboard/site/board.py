@@ -1,0 +1,131 @@
+"""The tables of the leaderboards, a row a model, and the same as JSON for others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lm_factuality import __version__
+from lm_factuality.errors import ConfigError
+from lm_factuality.leaderboard.rules import read_rules
+from lm_factuality.leaderboard.site.entries import Entry, Score
+from lm_factuality.leaderboard.site.ranks import RULE, ranks
+
+_ORDER = ("factor", "felm", "ambigbio", "felm_gen", "factor_generation")  # as the papers came; others follow by name
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model in a leaderboard: its newest entry, and its scores there with their ranks, by task."""
+
+    entry: Entry
+    scores: Mapping[str, Score]
+    ranks: Mapping[str, int | None]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A leaderboard; ``tasks`` are its columns. Rows are ordered by the first task's rank, within it by the score, then by the
+    next task's."""
+
+    name: str
+    title: str
+    tasks: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Board:
+    """``models`` are the accepted entries, those of one model together, the newest first; ``refused`` those not accepted."""
+
+    tables: tuple[Table, ...]
+    models: tuple[tuple[Entry, ...], ...]
+    refused: tuple[Entry, ...]
+
+
+def to_board(entries: Sequence[Entry]) -> Board:
+    """One row a model and leaderboard: of several entries the newest counts, and older ones are named on the model's page."""
+    accepted = sorted(
+        (each for each in entries if not each.problems), key=lambda each: (each.date, each.folder), reverse=True
+    )
+    models: dict[tuple[str, ...], list[Entry]] = {}
+    for each in accepted:
+        models.setdefault(each.identity, []).append(each)
+    names = {each.leaderboard for each in accepted}
+    known = [*(name for name in _ORDER if name in names), *sorted(names - set(_ORDER))]
+    tables = tuple(_table(name, [each for each in accepted if each.leaderboard == name]) for name in known)
+    refused = tuple(sorted((each for each in entries if each.problems), key=lambda each: each.folder))
+    ordered = sorted(models.values(), key=lambda group: (group[0].model, group[0].slug))
+    return Board(tables, tuple(map(tuple, ordered)), refused)
+
+
+def _table(name: str, accepted: Sequence[Entry]) -> Table:
+    newest: dict[tuple[str, ...], Entry] = {}
+    for each in accepted:
+        newest.setdefault(each.identity, each)
+    entries = list(newest.values())
+    scores = [{score.task: score for score in each.scores} for each in entries]
+    title, order = _described(name)
+    found = {task: score.higher for each in scores for task, score in each.items()}
+    tasks = tuple(sorted(found, key=lambda task: (order.index(task) if task in order else len(order), task)))
+    ranked: list[dict[str, int | None]] = [{} for _ in entries]
+    for task in tasks:
+        having = [index for index, each in enumerate(scores) if task in each]
+        for index, rank in zip(
+            having, ranks([scores[index][task].interval for index in having], found[task]), strict=True
+        ):
+            ranked[index][task] = rank
+    rows = [Row(*each) for each in zip(entries, scores, ranked, strict=True)]
+    return Table(name, title, tasks, tuple(sorted(rows, key=lambda row: _order(row, tasks))))
+
+
+def _described(name: str) -> tuple[str, list[str]]:
+    """The title of a leaderboard and its tasks in order."""
+    try:
+        rules = read_rules(name)
+    except ConfigError:  # rules that were there when the entry was checked
+        return name, []
+    return rules.title, list(rules.headlines)
+
+
+def _order(row: Row, tasks: Sequence[str]) -> tuple[Any, ...]:
+    keys: list[Any] = []
+    for task in tasks:
+        score, rank = row.scores.get(task), row.ranks.get(task)
+        if score is None:
+            keys.append((2, 0, 0.0))
+        else:
+            keys.append((rank is None, rank or 0, -score.value if score.higher else score.value))
+    return (*keys, row.entry.model, row.entry.folder)
+
+
+def board_json(board: Board) -> dict[str, Any]:
+    """All that the tables show, for programs: scores as lm_eval has them (shares, not per cent), with the rule of the ranks."""
+    return {
+        "format": 1, "made_by": f"lm-factuality {__version__}", "rank_rule": RULE,
+        "leaderboards": [
+            {
+                "name": table.name, "title": table.title, "tasks": list(table.tasks),
+                "models": [_row_json(row) for row in table.rows],
+            }
+            for table in board.tables
+        ],
+        "refused": [
+            {
+                "folder": each.folder, "model": each.model,
+                "problems": [{"code": code, "sentence": sentence} for code, sentence in each.problems],
+            }
+            for each in board.refused
+        ],
+    }  # fmt: skip
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    entry = row.entry
+    return {
+        "model": entry.model, "revision": entry.revision, "dtype": entry.dtype,
+        "backend": entry.backend, "num_parameters": entry.num_parameters, "weights": entry.access, "folder": entry.folder,
+        "sha256": entry.digest, "date": entry.date,
+        "scores": [{**asdict(score), "rank": row.ranks[task]} for task, score in row.scores.items()],
+    }  # fmt: skip

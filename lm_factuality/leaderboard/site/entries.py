@@ -1,0 +1,204 @@
+"""What the leaderboard knows of a submission: whether it was accepted, its scores and its settings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lm_factuality.leaderboard.check import Checked, check_submission, find_submissions
+from lm_factuality.leaderboard.rules import read_rules
+from lm_factuality.leaderboard.site.ranks import Interval, widened
+from lm_factuality.leaderboard.submission import Submission, SubmittedTask, sha256_of
+from lm_factuality.report.site.metrics import METRICS, Metric
+from lm_factuality.results import TaskResult, figure
+
+logger = logging.getLogger(__name__)
+
+_SIZES = ((1e9, "under 1B"), (4e9, "1B to 4B"), (15e9, "4B to 15B"), (80e9, "15B to 80B"))
+_WEIGHTS = {"sha256:": "local weights", "api:": "API"}  # by the start of a revision; any other is a commit of the Hub
+
+
+@dataclass(frozen=True)
+class Score:
+    """The figure that a task is ranked by; ``higher`` says which way is better. ``low`` to ``best`` are as ``results.Figure`` has
+    them."""
+
+    task: str
+    kind: str
+    metric: str
+    value: float
+    low: float | None
+    high: float | None
+    stderr: float | None
+    n: int
+    unscored: int
+    worst: float | None
+    best: float | None
+    higher: bool
+    judge: str | None = None
+
+    @property
+    def interval(self) -> Interval | None:
+        """What it is ranked by."""
+        bounds = (self.worst, self.best) if self.unscored else (None, None)
+        return widened(self.low, self.high, *bounds)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A submission to one leaderboard.
+
+    ``folder`` is what the site calls it, ``digest`` a hash of all its files, ``date`` when it was run (ISO 8601, UTC),
+    ``settings`` by task what can change a score, ``files`` (path, SHA-256, bytes). One with ``problems`` (code, sentence) is
+    refused and has no scores.
+    """
+
+    folder: str
+    digest: str
+    model: str
+    leaderboard: str = ""
+    revision: str = ""
+    dtype: str = ""
+    backend: str = ""
+    num_parameters: float | None = None
+    date: str = ""
+    notes: str = ""
+    scores: tuple[Score, ...] = ()
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    files: tuple[tuple[str, str, int], ...] = ()
+    problems: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What two submissions of the same model have in common."""
+        return self.model, self.revision, self.dtype, self.backend
+
+    @property
+    def slug(self) -> str:
+        """The name of its page, safe in any file system and address."""
+        return f"{re.sub(r'[^A-Za-z0-9]+', '-', self.folder).strip('-')[:60]}-{self.digest[:8]}"
+
+    @property
+    def size(self) -> str:
+        """The size in words, to filter by."""
+        if self.num_parameters is None:
+            return "not known"
+        return next((name for limit, name in _SIZES if self.num_parameters < limit), "80B and more")
+
+    @property
+    def access(self) -> str:
+        """Whether others can have the weights."""
+        return next((name for start, name in _WEIGHTS.items() if self.revision.startswith(start)), "open weights")
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """Who judged, by name."""
+        return tuple(sorted({score.judge for score in self.scores if score.judge}))
+
+
+def find_folders(submissions: Path) -> list[Path]:
+    """Every submission below ``submissions``, by path.
+
+    Raises:
+        DataError: there are none.
+    """
+    found: list[Path] = []
+    for folder in find_submissions(submissions):
+        if not any(folder.is_relative_to(other) for other in found):  # what lies in a submission is a file of it
+            found.append(folder)
+    return found
+
+
+def digest_of(folder: Path) -> str:
+    """A hash of the names and bytes of all files in ``folder``."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        kind = "link" if path.is_symlink() else "file" if path.is_file() else "folder"
+        content = sha256_of(path) if kind == "file" else ""
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{kind}\0{content}\0".encode())
+    return digest.hexdigest()
+
+
+def examine(folder: Path, name: str, digest: str) -> Entry:
+    """Checks the submission in ``folder``, which the site calls ``name``, and reads its scores if it is accepted."""
+    try:
+        checked = check_submission(folder)
+    except Exception as error:
+        # One folder that the check cannot cope with must not take the site away from all others.
+        logger.exception("%s: the check failed", folder)
+        reason = f"the check itself failed: {type(error).__name__}"
+        return Entry(name, digest, "not known", problems=(("SUBMISSION_INVALID", reason),))
+    said = checked.submission
+    if said is None or not checked.is_accepted:
+        problems = tuple((each.code, f"{each.where}: {each.sentence}") for each in checked.refusals)
+        return Entry(name, digest, said.model.name if said else "not known", problems=problems)
+    return _accepted(checked, said, name, digest)
+
+
+def _accepted(checked: Checked, said: Submission, name: str, digest: str) -> Entry:
+    headlines = read_rules(said.leaderboard).headlines
+    model, size = said.model, said.model.num_parameters
+    scores = [_score(checked.tasks[task], metric) for task, metric in headlines.items() if task in checked.tasks]
+    return Entry(
+        name, digest, model.name, said.leaderboard, model.revision, model.dtype, model.backend,
+        None if size is None else float(size), said.date, said.notes, tuple(score for score in scores if score is not None),
+        {task.task: _settings(said, task) for task in said.tasks},
+        tuple((each.path, each.sha256, each.bytes) for each in said.files),
+    )  # fmt: skip
+
+
+def _score(task: TaskResult, metric: str) -> Score | None:
+    found = figure(task, metric)
+    if found is None:
+        return None
+    judge = task.metadata.get("judge_config") or {}
+    return Score(
+        task.task, task.kind, metric, found.value, found.low, found.high, found.stderr, found.n, found.unscored, found.worst,
+        found.best, metric_of(task.kind, metric).higher is not False, str(judge["name"]) if judge else None,
+    )  # fmt: skip
+
+
+def metric_of(kind: str, name: str) -> Metric:
+    """How the values of a metric are shown, and which way is better."""
+    known = METRICS.get(kind, ())
+    return next((metric for metric in known if metric.name == name), Metric(name, name, 1, None, 4))
+
+
+def _settings(said: Submission, task: SubmittedTask) -> dict[str, str]:
+    """What can change the score of a task, as texts: versions, data, protocol, decoding, the judge and its certificate."""
+    found: dict[str, Any] = {
+        "suite": said.suite_version, "lm_eval": said.lm_eval_version, "task version": task.version, "rows": task.documents,
+        **{f"data, {key}": value for key, value in task.data.items()}, **task.settings,
+    }  # fmt: skip
+    if task.judge:
+        found |= {f"judge, {key}": value for key, value in task.judge.items()}
+        found["judge, certificate"] = said.certificate.sha256 if said.certificate else "none"
+    texts = {name: value if isinstance(value, str) else _json(value) for name, value in found.items()}
+    return {name: text for name, text in texts.items() if text not in ("", "null", "{}", "[]")}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def to_json(entry: Entry) -> dict[str, Any]:
+    """As the cache keeps it."""
+    return asdict(entry)
+
+
+def from_json(content: Mapping[str, Any]) -> Entry:
+    """What ``to_json`` has made.
+
+    Raises:
+        KeyError, TypeError, ValueError: it was not ``to_json``.
+    """
+    scores = tuple(Score(**score) for score in content["scores"])
+    problems = tuple((str(code), str(sentence)) for code, sentence in content["problems"])
+    files = tuple((str(path), str(digest), int(size)) for path, digest, size in content["files"])
+    return Entry(**{**content, "scores": scores, "problems": problems, "files": files})

@@ -1,0 +1,76 @@
+"""The site's actions of ``lm-factuality leaderboard``."""
+
+import argparse
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lm_factuality.cli.leaderboard_site import add_site_actions
+
+
+@pytest.fixture
+def call() -> Any:
+    parser = argparse.ArgumentParser()
+    add_site_actions(parser.add_subparsers(required=True))
+
+    def run(*arguments: str) -> int:
+        parsed = parser.parse_args(arguments)
+        code: int = parsed.action_function(parsed)
+        return code
+
+    return run
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def board(call: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    folder = tmp_path / "board"
+    assert call("init", str(folder)) == 0
+    assert str(folder / "README.md") in capsys.readouterr().out
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "begin")
+    git(folder, "checkout", "-qb", "pull")
+    return folder
+
+
+def test_a_refused_change_ends_with_1_and_a_summary(
+    call: Any, board: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = board / "submissions" / "::error::x"
+    bad.mkdir()
+    (bad / "submission.json").write_text("{")
+    git(board, "add", "-A")
+    git(board, "commit", "-qm", "add")
+    summary = tmp_path / "summary.md"
+    summary.write_text("before\n")
+    assert call("changed", str(board / "submissions"), "--base", "main", "--summary", str(summary)) == 1
+    printed = capsys.readouterr().out
+    assert "SUBMISSION_INVALID" in printed
+    assert all(line.startswith("- ") for line in printed.splitlines())  # none is a command of the workflow
+    assert summary.read_text().startswith("before")
+    assert "SUBMISSION_INVALID" in summary.read_text()
+
+
+def test_no_submission_changed(call: Any, board: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (board / "README.md").write_text("changed")
+    git(board, "add", "-A")
+    git(board, "commit", "-qm", "change")
+    assert call("changed", str(board / "submissions"), "--base", "main") == 0
+    assert "no submission is changed" in capsys.readouterr().out
+
+
+def test_build_says_what_it_built(call: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "submissions" / "broken"
+    folder.mkdir(parents=True)
+    (folder / "submission.json").write_text("{")
+    arguments = ("build", str(folder.parent), "--out", str(tmp_path / "site"), "--cache", str(tmp_path / "cache"))
+    assert call(*arguments) == 0
+    assert "0 models of 0 submissions, 1 refused" in capsys.readouterr().out
+    assert (tmp_path / "site" / "index.html").is_file()

@@ -1,0 +1,155 @@
+"""The site of real submissions: the sample's, as ``pack`` makes it, and forged copies."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lm_factuality.errors import DataError
+from lm_factuality.leaderboard.site import build_site, cache
+from lm_factuality.leaderboard.site.build import MARK
+from lm_factuality.leaderboard.site.entries import digest_of, find_folders
+
+
+@pytest.fixture(scope="module")
+def submissions(honest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An honest one, one with a changed score, and one that is no JSON."""
+    folder = tmp_path_factory.mktemp("submissions")
+    shutil.copytree(honest, folder / "honest")
+    shutil.copytree(honest, folder / "forged")
+    (results,) = (folder / "forged").glob("results_*.json")
+    content = json.loads(results.read_text())
+    content["results"]["sample_factor"]["factor_acc,none"] = 0.99
+    results.write_text(json.dumps(content))
+    (folder / "broken").mkdir()
+    (folder / "broken" / "submission.json").write_text("{")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(submissions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("built") / "site"
+    build_site(submissions, out, cache=out.with_name("cache"))
+    return out
+
+
+def read(out: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((out / MARK).read_text())
+    return content
+
+
+def test_the_honest_one_is_ranked_with_the_scores_of_its_results(built: Path, honest: Path) -> None:
+    (table,) = read(built)["leaderboards"]
+    (model,) = table["models"]
+    (results,) = honest.glob("results_*.json")
+    said = json.loads(results.read_text())["results"]
+    assert model["folder"] == "honest"
+    assert {each["task"]: each["value"] for each in model["scores"]} == {
+        "sample_factor": said["sample_factor"]["factor_acc,none"],
+        "sample_felm_gen": said["sample_felm_gen"]["segment_error_rate,judge"],
+        "sample_ambigbio": said["sample_ambigbio"]["d_factscore,judge"],
+    }
+    assert {each["rank"] for each in model["scores"]} <= {1, None}
+
+
+def test_the_others_are_listed_with_codes(built: Path) -> None:
+    refused = {each["folder"]: [problem["code"] for problem in each["problems"]] for each in read(built)["refused"]}
+    assert refused == {"broken": ["SUBMISSION_INVALID"], "forged": ["FILE_CHANGED"]}
+    assert "FILE_CHANGED" in (built / "refused.html").read_text()
+
+
+def test_every_link_leads_somewhere(built: Path) -> None:
+    import re
+
+    for page in built.rglob("*.html"):  # this one has no reports
+        for link in re.findall(r'(?:href|src)="([^"#:]+)"', page.read_text()):
+            assert (page.parent / link).is_file(), (page, link)
+
+
+def test_a_model_leads_to_the_report_of_its_samples(honest: Path, tmp_path: Path) -> None:
+    shutil.copytree(honest, tmp_path / "submissions" / "one")
+    built = build_site(tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache", reports=True)
+    (page,) = (tmp_path / "site" / "models").glob("*.html")
+    report = next(part.split('"')[0] for part in page.read_text().split('href="') if "reports/" in part)
+    assert (page.parent / report).is_file()
+    assert built.first_view < 400_000
+
+
+def test_what_is_known_is_not_checked_again(submissions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+    examine = cache.examine
+    monkeypatch.setattr(
+        cache, "examine", lambda folder, name, digest: checked.append(name) or examine(folder, name, digest)
+    )
+    first = build_site(submissions, tmp_path / "site", cache=tmp_path / "cache")
+    assert sorted(checked) == ["broken", "forged", "honest"]
+    pages = {path.name: path.read_bytes() for path in (tmp_path / "site").rglob("*.html")}
+    checked.clear()
+    assert build_site(submissions, tmp_path / "site", cache=tmp_path / "cache") == first
+    assert checked == []
+    assert pages == {path.name: path.read_bytes() for path in (tmp_path / "site").rglob("*.html")}
+    monkeypatch.setattr(cache, "checker", lambda: "another version")
+    build_site(submissions, tmp_path / "site", cache=tmp_path / "cache")
+    assert sorted(checked) == ["broken", "forged", "honest"]
+
+
+def test_a_changed_byte_is_checked_again(honest: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "submissions" / "one"
+    shutil.copytree(honest, folder)
+    assert build_site(folder.parent, tmp_path / "site", cache=tmp_path / "cache").models == 1
+    (samples, *_) = folder.glob("samples_*.jsonl")
+    samples.write_bytes(samples.read_bytes() + b" ")
+    built = build_site(folder.parent, tmp_path / "site", cache=tmp_path / "cache")
+    assert (built.models, built.refused) == (0, 1)
+
+
+def test_a_damaged_cache_costs_only_time(submissions: Path, tmp_path: Path) -> None:
+    first = build_site(submissions, tmp_path / "site", cache=tmp_path / "cache")
+    for path in (tmp_path / "cache").iterdir():
+        path.write_text("{")
+    assert build_site(submissions, tmp_path / "site", cache=tmp_path / "cache") == first
+
+
+def test_a_check_that_breaks_refuses_and_the_site_is_built(
+    submissions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lm_factuality.leaderboard.site import entries
+
+    def broken(folder: Path) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(entries, "check_submission", broken)
+    built = build_site(submissions, tmp_path / "site", cache=tmp_path / "cache")
+    assert (built.models, built.refused) == (0, 3)
+
+
+def test_another_folder_is_left_as_it_is(submissions: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / "diary.txt").write_text("dear diary")
+    with pytest.raises(DataError, match=MARK):
+        build_site(submissions, out, cache=tmp_path / "cache")
+    assert [path.name for path in out.iterdir()] == ["diary.txt"]
+    with pytest.raises(DataError, match=r"no submission\.json"):
+        build_site(out, tmp_path / "site", cache=tmp_path / "cache")
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_submission_inside_another_is_a_file_of_it(tmp_path: Path) -> None:
+    for folder in ("a", "a/inner", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "submission.json").write_text("{}")
+    assert find_folders(tmp_path) == [tmp_path / "a", tmp_path / "b"]
+
+
+def test_the_digest_is_of_names_and_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    before = digest_of(tmp_path)
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert digest_of(tmp_path) != before
+    (tmp_path / "b").rename(tmp_path / "a")
+    assert digest_of(tmp_path) == before
+    (tmp_path / "c").symlink_to("a")
+    assert digest_of(tmp_path) != before

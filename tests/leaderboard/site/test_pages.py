@@ -1,0 +1,93 @@
+import html
+import re
+
+import pytest
+
+from lm_factuality.leaderboard.site.board import to_board
+from lm_factuality.leaderboard.site.pages import model_page, refused_page, table_pages
+from tests.leaderboard.site.conftest import HOSTILE, entry, refused, score
+
+
+def test_a_page_a_leaderboard_and_links_between_them() -> None:
+    felm = score(0.4, task="felm_segment_cot", kind="felm", metric="segment_f1")
+    board = to_board([entry("a/one", score(0.8)), entry("a/one", felm, leaderboard="felm")])
+    pages = table_pages(board, "Board")
+    assert set(pages) == {"index.html", "felm.html"}
+    for page in pages.values():
+        assert all(f'href="{name}"' in page for name in ("index.html", "felm.html", "refused.html", "leaderboard.json"))
+
+
+def test_a_score_with_its_interval_rank_and_unscored_rows() -> None:
+    board = to_board([entry("a/one", score(0.8123, unscored=3, worst=0.79, best=0.82))])
+    page = table_pages(board, "Board")["index.html"]
+    for text in ("<b>81.2</b>", "79.2 – 83.2", "rank 1", "3 unscored", 'data-value="0.8123"'):
+        assert text in page
+
+
+def test_a_score_without_an_interval_has_no_rank() -> None:
+    page = table_pages(to_board([entry("a/one", score(0.8, low=None, high=None))]), "Board")["index.html"]
+    assert "<b>80.0</b>" in page
+    assert "rank 1" not in page
+
+
+def test_filters_by_what_differs() -> None:
+    page = table_pages(to_board([
+        entry("a/one", score(0.8), num_parameters=5e8), entry("a/two", score(0.8), revision="api:x-2026"),
+        entry("a/three", score(0.8), revision=f"sha256:{'a' * 64}", num_parameters=None),
+    ]), "Board")["index.html"]  # fmt: skip
+    assert {"under 1B", "4B to 15B", "not known"} <= set(re.findall(r'data-size="([^"]+)"', page))
+    assert {"open weights", "API", "local weights"} == set(re.findall(r'data-access="([^"]+)"', page))
+    assert 'data-facet="dtype"' not in page  # all alike
+
+
+def test_the_page_of_a_model() -> None:
+    one = entry(
+        "a/one",
+        score(0.8, judge="strict"),
+        notes="a remark",
+        settings={"wiki_factor": {"window": "1024", "judge, name": "strict"}},
+    )
+    page = model_page([one], to_board([one, entry("a/two", score(0.9))]), "Board", "../reports/x/index.html")
+    for text in ("a/one", "1024", "strict", "a remark", "2 of 2", one.digest, one.revision, "cd" * 32, 'href="../reports/x/index.html"',
+                 'href="../index.html"', "1,234"):  # fmt: skip
+        assert text in page
+
+
+def test_refused_with_code_and_sentence() -> None:
+    board = to_board([refused("x", ("SCORE_CHANGED", "wiki_factor: 0.9"), ("LIMIT_RUN", "run it whole"))])
+    page = refused_page(board, "Board")
+    assert "<code>SCORE_CHANGED</code> wiki_factor: 0.9" in page
+    assert "<code>LIMIT_RUN</code> run it whole" in page
+    assert "No submission has been accepted yet" in table_pages(board, "Board")["index.html"]
+
+
+def test_many_reasons_are_cut_and_counted() -> None:
+    page = refused_page(to_board([refused("x", *[("ROWS_MISSING", f"row {number}") for number in range(25)])]), "Board")
+    assert "row 19" in page
+    assert "row 20" not in page
+    assert "and 5 more" in page
+
+
+@pytest.mark.parametrize("field", ["model", "revision", "dtype", "backend", "notes", "folder"])
+def test_hostile_texts_are_only_text(field: str) -> None:
+    bad = entry("a/one", score(0.8, judge=HOSTILE), settings={"wiki_factor": {HOSTILE: HOSTILE}})
+    bad = type(bad)(**{**vars(bad), field: HOSTILE})
+    board = to_board([bad, type(bad)(**{**vars(bad), "problems": (("SECRET", HOSTILE),)})])
+    pages = [*table_pages(board, HOSTILE).values(), refused_page(board, HOSTILE), model_page([bad], board, HOSTILE)]
+    for page in pages:
+        assert HOSTILE not in page
+        assert "<img" not in page
+        assert page.count("<script") == 1  # ours, by its address
+        assert html.escape(HOSTILE, quote=True) in page
+
+
+def test_the_name_of_a_page_is_safe() -> None:
+    assert re.fullmatch(r"[A-Za-z0-9-]+", entry("a/one", folder="../../etc/passwd <x>").slug)
+
+
+def test_nothing_is_loaded_from_elsewhere() -> None:
+    one = entry("a/one", score(0.8))
+    board = to_board([one])
+    for page in (*table_pages(board, "Board").values(), model_page([one], board, "Board")):
+        assert not re.findall(r"""(?:src|href)="(?:https?:)?//""", page)
+        assert "Content-Security-Policy" in page

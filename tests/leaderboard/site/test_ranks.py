@@ -1,0 +1,47 @@
+import random
+
+import pytest
+
+from lm_factuality.leaderboard.site.ranks import Interval, ranks, widened
+
+
+def slowly(intervals: list[Interval | None], higher: bool) -> list[int | None]:
+    """The rule as it is written."""
+    known = [each for each in intervals if each is not None]
+    return [
+        None if each is None else 1 + sum(other[0] > each[1] if higher else other[1] < each[0] for other in known)
+        for each in intervals
+    ]
+
+
+def test_overlap_is_a_tie() -> None:
+    assert ranks([(0.7, 0.8), (0.75, 0.85), (0.5, 0.6), (0.59, 0.72)], True) == [1, 1, 3, 2]
+
+
+def test_ends_that_touch_overlap() -> None:
+    assert ranks([(0.7, 0.8), (0.6, 0.7)], True) == [1, 1]
+
+
+def test_lower_can_be_better() -> None:
+    assert ranks([(0.7, 0.8), (0.1, 0.2)], False) == [2, 1]
+
+
+def test_without_an_interval_there_is_no_rank_and_no_harm() -> None:
+    assert ranks([(0.1, 0.2), None, (0.5, 0.6)], True) == [2, None, 1]
+    assert ranks([], True) == []
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_as_the_rule_says(higher: bool) -> None:
+    drawn = random.Random("ranks")
+    for _ in range(50):
+        ends = [drawn.choice((None, (low := drawn.randint(0, 20), low + drawn.randint(0, 5)))) for _ in range(30)]
+        intervals = [None if each is None else (float(each[0]), float(each[1])) for each in ends]
+        assert ranks(intervals, higher) == slowly(intervals, higher)
+
+
+def test_unscored_rows_widen() -> None:
+    assert widened(0.7, 0.8, 0.6, 0.9) == (0.6, 0.9)
+    assert widened(0.7, 0.8, 0.9, 0.6) == (0.6, 0.9)  # of an error rate the worst case is the higher
+    assert widened(0.7, 0.8, None, None) == (0.7, 0.8)
+    assert widened(None, None, 0.6, 0.9) is None

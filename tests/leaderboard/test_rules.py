@@ -1,0 +1,91 @@
+"""The rules fit the suite: tasks, data, run configs and digests."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from lm_factuality.data.registry import SOURCES
+from lm_factuality.errors import ConfigError
+from lm_factuality.leaderboard import leaderboard_names, read_rules
+from lm_factuality.leaderboard.documents import Digest, documents_of
+from tests.conftest import REPOSITORY
+
+RUNS = REPOSITORY / "configs" / "leaderboard"
+
+
+@pytest.mark.parametrize("name", leaderboard_names())
+def test_the_run_config_makes_what_the_rules_want(name):
+    rules = read_rules(name)
+    config = yaml.safe_load((RUNS / f"{name}.yaml").read_text(encoding="utf-8"))
+    assert config["tasks"] == [each.task for each in rules.tasks]
+    assert config["log_samples"] is True
+    assert config["num_fewshot"] == 0
+    assert ("judge" in config.get("metadata", {})) == (rules.certificate != "none")
+    assert set(rules.headlines) == set(config["tasks"])
+
+
+@pytest.mark.parametrize("name", [each for each in leaderboard_names() if each != "sample"])
+def test_data_is_that_of_the_registry(name):
+    blobs = {source.blob: source.rows for source in SOURCES.values()}
+    for task in read_rules(name).tasks:
+        assert blobs[task.git_blob] == task.documents
+
+
+@pytest.mark.parametrize("name", leaderboard_names())
+def test_generation_is_as_the_tasks_have_it(name):
+    from lm_factuality.harness.tasks import find_configs
+
+    changes = yaml.safe_load((RUNS / f"{name}.yaml").read_text(encoding="utf-8")).get("gen_kwargs", {})
+    for rules in read_rules(name).tasks:
+        ((_, config),) = find_configs(rules.task)
+        expected = config.get("generation_kwargs")
+        assert rules.generation_kwargs == (None if expected is None else {**expected, **changes})
+        assert rules.repeats == config.get("repeats", 1)
+        assert rules.version == str(config["metadata"]["version"])
+
+
+def test_digests_of_the_sample_are_those_of_its_data():
+    rules = read_rules("sample").tasks
+    found = documents_of([each.task for each in rules])
+    assert {each.task: (each.documents, each.digest) for each in rules} == {
+        name: (each.count, each.digest) for name, each in found.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("leaderboard", "tasks", "folder"),
+    [
+        ("factor", ["expert_factor", "expert_factor_clean"], "factor"),
+        ("factor_generation", ["expert_factor_generation"], "factor"),
+        ("felm", ["felm_segment_vanilla", "felm_segment_doc"], "felm"),
+        ("felm_gen", ["felm_gen"], "felm"),
+    ],
+)
+def test_digests_are_those_of_the_published_data(leaderboard, tasks, folder, shared):
+    found = documents_of(tasks, str(shared / "data" / folder))
+    for name in tasks:
+        assert read_rules(leaderboard).task(name).digest == found[name].digest
+
+
+def test_a_digest_depends_on_every_document_and_not_on_their_order():
+    docs = {number: {"text": str(number), "mean_logprob": [number]} for number in range(3)}
+
+    def digest(items):
+        found = Digest()
+        for number, doc in items:
+            found.add(number, doc)
+        return found.documents().digest
+
+    one = digest(docs.items())
+    assert digest(reversed(docs.items())) == one
+    assert digest({**docs, 1: {"text": "1", "mean_logprob": [None]}}.items()) == one  # what a model said is no part
+    assert digest({**docs, 1: {"text": "2"}}.items()) != one
+    assert digest(list(docs.items())[:2]) != one
+
+
+def test_an_unknown_leaderboard_is_an_error():
+    with pytest.raises(ConfigError, match="did you mean factor"):
+        read_rules("factr")
+    with pytest.raises(ConfigError, match="no leaderboard is called"):
+        read_rules("../judges/lexical")
