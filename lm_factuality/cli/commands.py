@@ -10,7 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lm_factuality.cli import agree, certify, cite, claims, compare, knowledge, page, references, retrieve, score
+from lm_factuality.cli import (
+    agree,
+    certify,
+    cite,
+    claims,
+    compare,
+    export,
+    knowledge,
+    leaderboard,
+    page,
+    references,
+    report,
+    retrieve,
+    score,
+)
 from lm_factuality.cli import index as indexes
 from lm_factuality.cli import judge as judging
 from lm_factuality.cli import verify as verifying
@@ -230,6 +244,11 @@ COMMANDS = (
             "  lm-factuality validate factor --data-dir my_folder", _validate_options, _validate),
     Command("compare", "put results beside each other and beside published figures",
             compare.EXAMPLES, compare.options, compare.compare),
+    Command("report", "show the results of one or many models as a site to look at", report.EXAMPLES, report.options,
+            report.report),
+    Command("leaderboard", "make and check submissions, and the leaderboard as a site", leaderboard.EXAMPLES,
+            leaderboard.options, leaderboard.leaderboard),
+    Command("export", "write results in the formats of other collections", export.EXAMPLES, export.options, export.export),
     Command("judge", "mark generations that are on disk, without the model that made them", judging.EXAMPLES,
             judging.options, judging.judge),
     Command("score", "score saved outputs of a judge, without any model", score.EXAMPLES, score.options, score.score),

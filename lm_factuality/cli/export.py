@@ -1,0 +1,99 @@
+"""``lm-factuality export``: results in the forms that other sites read."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lm_factuality.cli.actions import add_action
+from lm_factuality.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lm_factuality.results import ResultsFile
+
+EXAMPLES = """\
+  lm-factuality export every-eval-ever results --organization "My Lab" --out eee
+  lm-factuality export hub results --benchmark wiki_factor=my-org/factor:wiki --out hub
+
+Results are what lm_eval's --output_path left. Each file that is written is checked against the published schema first."""
+
+_RECORDS = """\
+  lm-factuality export every-eval-ever results --organization "My Lab" --out eee
+  lm-factuality export every-eval-ever results --model my-org/my-model --organization "My Lab" --samples --out eee
+
+Below --out lies data/TASK/ORG/NAME/UUID.json, as the datastore evaleval/EEE_datastore has it. --samples adds a line a
+sample, with the benchmark's texts: look at the licence of the data, and at who may train on it, before you publish them."""
+
+_HUB = """\
+  lm-factuality export hub results --benchmark wiki_factor=my-org/factor:wiki --out hub
+  lm-factuality export hub results --model my-org/my-model --benchmark felm=my-org/felm --source-url https://... --out hub
+
+Below --out lies ORG/NAME/.eval_results/, for a pull request to the model's repository. A benchmark is a dataset of the Hub
+that has an eval.yaml; TASK_ID is the name of the task in it (default: TASK)."""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """The actions of ``export`` and their options."""
+    from lm_factuality.exports import RELATIONSHIPS
+
+    actions = parser.add_subparsers(dest="action", metavar="FORM", required=True)
+    records = add_action(actions, "every-eval-ever", "records of Every Eval Ever, schema 0.3.0", _RECORDS)
+    _common(records)
+    records.add_argument(
+        "--organization", required=True, metavar="NAME", help="who ran the evaluation, as the records are to say"
+    )
+    records.add_argument(
+        "--relationship", choices=RELATIONSHIPS, default="other",
+        help="of the organization to the model's makers (default %(default)s)",
+    )  # fmt: skip
+    records.add_argument("--samples", action="store_true", help="a line a sample too, with the benchmark's texts")
+    records.set_defaults(export=_every_eval_ever)
+    hub = add_action(actions, "hub", "the Hub's .eval_results files of a model", _HUB)
+    _common(hub)
+    hub.add_argument(
+        "--benchmark", action="append", default=[], metavar="TASK=ORG/DATASET[:TASK_ID][@REVISION]",
+        help="the Hub's dataset that stands for a task; once for each task to export",
+    )  # fmt: skip
+    hub.add_argument("--source-url", metavar="URL", help="where the results can be seen, such as a report (https)")
+    hub.add_argument("--source-name", metavar="NAME", help="what to call that place")
+    hub.add_argument("--source-org", metavar="NAME", help="whose it is: an organisation of the Hub")
+    hub.set_defaults(export=_hub)
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "results", nargs="+", type=Path, metavar="RESULTS", help="results_*.json of lm_eval, or folders with them"
+    )
+    parser.add_argument("--model", metavar="ORG/NAME", help="the model (default: as lm_eval names it)")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to")
+
+
+def export(parsed: argparse.Namespace) -> int:
+    """Reads the results, writes them in the form asked for, and says what was written and what was not."""
+    from lm_factuality.results import read_results_files
+
+    files = read_results_files(parsed.results)
+    written = parsed.export(parsed, files)
+    sys.stdout.write("".join(f"{path}\n" for path in written))
+    sys.stdout.write(f"{len(written)} files, valid by the schema\n")
+    return 0
+
+
+def _every_eval_ever(parsed: argparse.Namespace, files: Sequence[ResultsFile]) -> list[Path]:
+    from lm_factuality.exports import Publisher, export_every_eval_ever
+
+    publisher = Publisher(parsed.organization, parsed.relationship)
+    return export_every_eval_ever(files, parsed.out, publisher, parsed.model, parsed.samples)
+
+
+def _hub(parsed: argparse.Namespace, files: Sequence[ResultsFile]) -> list[Path]:
+    from lm_factuality.exports import Source, export_hub, parse_benchmark
+
+    if not parsed.source_url and (parsed.source_name or parsed.source_org):
+        raise ConfigError("--source-name and --source-org need --source-url")
+    source = Source(parsed.source_url, parsed.source_name, None, parsed.source_org) if parsed.source_url else None
+    benchmarks = [parse_benchmark(each) for each in parsed.benchmark]
+    return export_hub(files, parsed.out, benchmarks, parsed.model, source)
