@@ -9,7 +9,6 @@ from collections.abc import Callable
 from factor_gen.settings import SelectSettings
 
 _LONGEST_WORD = 60  # characters
-_LONGEST = 200  # words: a list, not a sentence
 _HEADLINE_WORD = 5  # letters: shorter words are often small in headlines and capital in names
 _END = re.compile(r"[.!?][\"'”’»)\]]*\Z")
 _ELLIPSIS = re.compile(r"(\.\s*\.|…)[\"'”’»)\]]*\Z")
@@ -54,7 +53,7 @@ def _has_words(sentence: str, settings: SelectSettings) -> bool:
 
 def _is_short(sentence: str, settings: SelectSettings) -> bool:
     words = sentence.split()
-    return len(words) <= (settings.max_words or _LONGEST) and max(map(len, words), default=0) <= _LONGEST_WORD
+    return len(words) <= settings.max_words and max(map(len, words), default=0) <= _LONGEST_WORD
 
 
 def _is_running(sentence: str, _: SelectSettings) -> bool:

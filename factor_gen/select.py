@@ -14,7 +14,7 @@ from factor_gen.records import Example
 from factor_gen.settings import SelectSettings
 from factor_gen.text.sentences import sentences
 
-_RULES = 1  # raised when a change of the rules can change what is selected
+_RULES = 2  # raised when a change of the rules can change what is selected
 _SPACE = re.compile(r"\s+")
 _EMPTY, _ALONE, _JOINED, _REPEATED = (
     "the text is empty",
@@ -35,7 +35,8 @@ class Select:
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
-        return {"rules": _RULES, "sentencex": version("sentencex"), **asdict(self._settings)}
+        seed = {"seed": self._seed} if self._settings.position == "random" else {}
+        return {"rules": _RULES, "sentencex": version("sentencex"), **asdict(self._settings), **seed}
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
         """Each document with its sentence, or the reason why none of its sentences will do."""

@@ -29,7 +29,7 @@ class SelectSettings:
     """Section 3.2.1: one sentence a document, of ten words or more, no headline."""
 
     min_words: int = 10
-    max_words: int | None = None
+    max_words: int = 200  # what is longer is a list
     position: str = "random"  # which of the sentences that will do: random, first or last
 
 
@@ -97,7 +97,8 @@ class ChooseSettings:
 
 @dataclass(frozen=True)
 class BuildSettings:
-    """A build: what, from what, how. ``folder`` is where the YAML lies, which relative paths start from."""
+    """A build: what, from what, how. ``folder`` is where the YAML lies, which relative paths start from; ``yamls`` are the files
+    that say all this, the YAML and what it includes."""
 
     name: str
     folder: Path
@@ -111,3 +112,4 @@ class BuildSettings:
     shard: int = 256  # documents
     engine: str = "local"  # or ray
     workers: int | None = None  # processes (local) or actors of a stage (ray); None: as many as there are cores
+    yamls: tuple[Path, ...] = field(default=(), compare=False)

@@ -16,9 +16,11 @@ from lm_factuality.errors import DataError
 from lm_factuality.files import write_json, write_text
 
 _LOG = logging.getLogger(__name__)
+_NAMES = ("read", "select", "types", "generate", "filter")  # of the folders that are ours to remove
 _ABOUT = "stage.json"
 _DONE = "done.json"
 _BEGUN = ".begun-"
+_END = "examples"  # the key of a shard's last line, with their number: a file that was cut short lacks it
 _CHUNK = 16_000_000  # characters of text a shard holds at most, unless one document alone has more
 
 
@@ -47,8 +49,8 @@ class StageFolder:
         Raises:
             DataError: the folder cannot be written.
         """
-        lines = (json.dumps(to_json(example), ensure_ascii=False) for example in examples)
-        write_text(self.part(number), "".join(f"{line}\n" for line in lines))
+        lines = [json.dumps(to_json(example), ensure_ascii=False) for example in examples]
+        write_text(self.part(number), "".join(f"{line}\n" for line in [*lines, json.dumps({_END: len(lines)})]))
 
     def read(self, number: int) -> list[Example]:
         """The examples of a shard.
@@ -59,18 +61,21 @@ class StageFolder:
         return list(self._examples(number))
 
     def _examples(self, number: int) -> Iterator[Example]:
-        path, row = self.part(number), 0
+        path, row, end = self.part(number), 0, None
         try:
             with path.open(encoding="utf-8", newline="\n") as lines:
                 for line in lines:
                     row += 1
-                    yield from_json(json.loads(line))
+                    values = json.loads(line)
+                    end = values.get(_END)
+                    if end is None:
+                        yield from_json(values)
+            if end != row - 1:
+                raise ValueError("the end is missing")
         except FileNotFoundError as error:
-            raise DataError(f"{path}: the shard is not there; start the build again to make it") from error
-        except (OSError, ValueError, TypeError) as error:
-            raise DataError(
-                f"{path}:{row}: damaged ({error}); remove {path.parent} and start the build again"
-            ) from error
+            raise DataError(f"{path}: the shard is not there; {_anew(path)}") from error
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise DataError(f"{path}:{row}: damaged ({error}); {_anew(path)}") from error
 
     def examples(self, shards: int) -> Iterator[Example]:
         """The examples of all shards, in order, one in memory at a time."""
@@ -105,7 +110,7 @@ class StageFolder:
         """How many shards the stage has once it is done; None before."""
         try:
             return int(json.loads((self.path / _DONE).read_text(encoding="utf-8"))["shards"])
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError):
             return None
 
     def finish(self, shards: int) -> None:
@@ -141,8 +146,9 @@ def discard(root: Path, number: int = 1) -> None:
     Raises:
         DataError: they cannot be removed.
     """
-    for path in sorted(root.glob("[0-9]*-*")):
-        if path.is_dir() and int(path.name.partition("-")[0]) >= number:
+    for path in sorted(root.glob("[0-9]-*")):
+        place, _, name = path.name.partition("-")
+        if path.is_dir() and name in _NAMES and int(place) >= number:
             try:
                 shutil.rmtree(path)
             except OSError as error:
@@ -161,6 +167,10 @@ def split(examples: Iterable[Example], size: int) -> Iterator[list[Example]]:
         characters += len(example.prefix)
     if shard:
         yield shard
+
+
+def _anew(path: Path) -> str:
+    return f"remove {path.parent} and start the build again"
 
 
 def _about(folder: Path) -> Any:

@@ -33,3 +33,13 @@ def shares(values: Sequence[float], most: bool = True) -> list[float]:
     best = max(values) if most else min(values)
     picked = [value == best for value in values]
     return [is_best / sum(picked) for is_best in picked]
+
+
+def takes_place(values: Sequence[float], place: int) -> list[bool]:
+    """Whether each choice stands at ``place`` (0: the least value); choices of one value stand at several places together, and
+    who picks a place picks one of them by lot."""
+    found = []
+    for value in values:
+        below, ties = sum(other < value for other in values), sum(other == value for other in values)
+        found.append(below <= place < below + ties)
+    return found

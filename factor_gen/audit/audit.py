@@ -10,12 +10,12 @@ from tqdm import tqdm
 
 from factor_gen.audit.classifier import CLASSIFIERS, classifier_scores
 from factor_gen.audit.evaluate import evaluate
-from factor_gen.audit.flags import flag_rows
+from factor_gen.audit.flags import flag_rows, identity
 from factor_gen.audit.folds import folds
 from factor_gen.audit.lm import lm_scores
 from factor_gen.audit.ngram import ngram_scores
-from factor_gen.audit.records import FAMILIES, Audit, Baseline, Distance, Scores
-from factor_gen.audit.visible import by_lot, comparing, surface
+from factor_gen.audit.records import FAMILIES, LEAST_EFFECT, Audit, Baseline, Distance, Scores
+from factor_gen.audit.visible import CENTRAL, by_lot, comparing, middles, surface
 from factor_gen.audit.words import distance
 from lm_factuality.factor.rows import Row
 
@@ -23,23 +23,31 @@ SAMPLE = 5000  # rows that baselines are scored on
 
 
 def audit_rows(
-    rows: Sequence[Row], seed: int = 0, sample: int | None = SAMPLE, lm: str | None = None, device: str | None = None
+    rows: Sequence[Row],
+    seed: int = 0,
+    sample: int | None = SAMPLE,
+    lm: str | None = None,
+    device: str | None = None,
+    least_effect: float = LEAST_EFFECT,
 ) -> Audit:
     """What ``rows`` give away; the same for the same rows and seed.
 
-    Of more rows than ``sample`` the baselines see so many, drawn by ``seed``. ``lm`` names a causal language model, which
-    ``device`` computes.
+    Rows that repeat others count once in baselines. Of more rows than ``sample`` the baselines see so many, drawn by ``seed``.
+    ``lm`` names a causal language model, which ``device`` computes. A leak of less than ``least_effect`` above chance is slight.
 
     Raises:
         ConfigError: a library is not installed.
         ModelError: ``lm`` cannot be loaded.
     """
     usable = [row for row in rows if not row.problem]
-    drawn, notes = _draw(usable, seed, sample)
+    different = list({identity(row): row for row in reversed(usable)}.values())[::-1]
+    drawn, notes = _draw(different, seed, sample)
     unscorable = len(rows) - len(usable)
     if unscorable:
         notes.append(f"{unscorable:,} rows cannot be scored and are in no figure but their own flag")
-    scores: list[Scores] = [*surface(drawn), *by_lot(drawn, seed), *comparing(drawn)] if drawn else []
+    if len(different) < len(usable):
+        notes.append(f"{len(usable) - len(different):,} rows repeat others and count once in baselines")
+    scores: list[Scores] = [*surface(drawn), *by_lot(drawn, seed), *comparing(drawn), *middles(drawn)] if drawn else []
     if drawn and len({row.gold for row in drawn}) == 1:
         notes.append(
             "the true completion has a place of its own in the file, so that choices have no order to tell it by"
@@ -49,11 +57,12 @@ def audit_rows(
         scores += lm_scores(drawn, lm, device) if lm is not None else []
     order = list(FAMILIES)
     baselines = evaluate(sorted(scores, key=lambda each: order.index(each.family)), drawn, seed)
+    notes += _central(baselines)
     flags = flag_rows(tqdm(rows, desc="rows", delay=2, leave=False, unit=" rows"))
     return Audit(
         rows=len(rows), documents=len({row.doc_id for row in rows}), unscorable=unscorable, sampled=len(drawn),
         baselines=tuple(baselines), headline=_headline(baselines), flags=tuple(flags), distance=_distance(usable),
-        types=_types(usable), notes=tuple(notes),
+        types=_types(usable), notes=tuple(notes), least_effect=least_effect,
     )  # fmt: skip
 
 
@@ -68,9 +77,23 @@ def _draw(rows: Sequence[Row], seed: int, sample: int | None) -> tuple[list[Row]
 def _learned(rows: Sequence[Row], seed: int, notes: list[str]) -> list[Scores]:
     parts = folds(rows, seed)
     if len(set(parts)) < 2:
-        notes.append("one document only: nothing can be learned from others, so no n-grams and no classifier")
+        notes.append(
+            "one document only, or such as share a text: nothing can be learned from others, so no n-grams and no classifier"
+        )
         return []
     return [ngram_scores(rows, parts), *classifier_scores(rows, parts)]
+
+
+def _central(baselines: Sequence[Baseline]) -> list[str]:
+    """What to do about a true completion in the middle."""
+    found = next((each for each in baselines if each.name == CENTRAL and each.is_above_chance), None)
+    if found is None:
+        return []
+    return [
+        f"whoever compares the choices and takes the most central one is right in {found.accuracy:.1%} of rows (chance "
+        f"{found.chance:.1%}): ask models for likelihoods of single choices, not to pick one of those they are shown; or build "
+        "with hide_centre: true under choose, which makes the true one the most central no oftener than any other"
+    ]
 
 
 def _headline(baselines: Sequence[Baseline]) -> str:

@@ -25,7 +25,8 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> list[Scores]:
-    """Both classifiers' scores of all choices, each row scored by what was learned in the other folds.
+    """Both classifiers' scores of all choices, each row scored by what was learned in the other folds; for the test, in those
+    before its own.
 
     Features: which word 1- and 2-grams and character 2- to 5-grams a choice has (hashed), and the surface statistics. ``POOLED``
     is a logistic regression that tells true completions from contradictions; ``WITHIN_ROW`` a conditional logit: the
@@ -40,24 +41,25 @@ def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> list[Scores]
     gold = starts + np.array([row.gold for row in rows])
     owner = np.repeat(np.arange(len(rows)), sizes)
     fold_of_row = np.array(folds)
-    values = {name: np.full(len(owner), np.nan) for name in CLASSIFIERS}
+    values, forward = ({name: np.full(len(owner), np.nan) for name in CLASSIFIERS} for _ in range(2))
     for fold in tqdm(sorted(set(folds)), desc="classifiers", delay=2, leave=False):
         asked = np.flatnonzero((fold_of_row == fold)[owner])
-        learned_rows = np.flatnonzero(fold_of_row != fold)
-        if len(learned_rows):
-            learned = np.flatnonzero((fold_of_row != fold)[owner])
-            is_true = np.isin(learned, gold[learned_rows])
-            scaled = _scaled(features, learned)
-            values[POOLED][asked] = _pooled(scaled, learned, is_true, asked)
-            values[WITHIN_ROW][asked] = _within_rows(scaled, learned, is_true, sizes[learned_rows], asked)
+        for into, from_rows in ((values, fold_of_row != fold), (forward, fold_of_row < fold)):
+            if from_rows.any():
+                learned = np.flatnonzero(from_rows[owner])
+                is_true = np.isin(learned, gold[from_rows])
+                scaled = _scaled(features, learned)
+                into[POOLED][asked] = _pooled(scaled, learned, is_true, asked)
+                into[WITHIN_ROW][asked] = _within_rows(scaled, learned, is_true, sizes[from_rows], asked)
     return [
-        Scores(name, LEARNED, [_known(found[start : start + size]) for start, size in zip(starts, sizes, strict=True)])
-        for name, found in values.items()
+        Scores(name, LEARNED, _by_row(values[name], starts, sizes), forward=_by_row(forward[name], starts, sizes))
+        for name in CLASSIFIERS
     ]
 
 
-def _known(values: Array) -> list[float] | None:
-    return None if np.isnan(values).any() else [float(value) for value in values]
+def _by_row(values: Array, starts: Any, sizes: Any) -> list[list[float] | None]:
+    found = [values[start : start + size] for start, size in zip(starts, sizes, strict=True)]
+    return [None if np.isnan(each).any() else each.tolist() for each in found]
 
 
 def _features(texts: Sequence[str]) -> tuple[Any, Array]:

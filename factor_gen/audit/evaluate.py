@@ -4,41 +4,55 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from factor_gen.audit.records import BLIND_LM, COUNTED, Baseline, Scores
+from factor_gen.audit.folds import group
+from factor_gen.audit.records import FEWEST, TESTED, Baseline, Scores
 from factor_gen.surface import shares
 from lm_factuality.factor.rows import Row
 
 _RESAMPLES = 10_000
 _DRAWS = 200_000  # of the randomisation test
 _AT_ONCE = 250  # resamples drawn together: with 5,000 documents 10 MB
-_TESTED = (*COUNTED, BLIND_LM)  # the families whose p is corrected, each for its own number
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def evaluate(found: Sequence[Scores], rows: Sequence[Row], seed: int = 0) -> list[Baseline]:
-    """How good each baseline is on ``rows``, in order."""
-    outcomes = [[_right(values, row) for values, row in zip(each.values, rows, strict=True)] for each in found]
-    intervals = _intervals(outcomes, [row.doc_id for row in rows], seed)
+    """How good each baseline is on ``rows``, in order. Rows of documents that share a text are taken for one document's."""
+    outcomes = [
+        [_right(values, row, each.are_shares) for values, row in zip(each.values, rows, strict=True)] for each in found
+    ]
+    documents = group(rows)
+    intervals = _intervals(outcomes, documents, seed)
     baselines = []
     for each, outcome, (low, high) in zip(found, outcomes, intervals, strict=True):
-        scored = [(x, 1 / len(row.choices)) for x, row in zip(outcome, rows, strict=True) if x is not None]
-        count = len(scored)
-        accuracy = sum(x for x, _ in scored) / count if count else math.nan
-        chance = sum(each_chance for _, each_chance in scored) / count if count else math.nan
-        p = _p_value(each, outcome, rows, seed)
-        baselines.append(Baseline(each.name, each.family, count, accuracy, low, high, chance, p))
+        scored = [
+            (x, 1 / len(row.choices), document)
+            for x, row, document in zip(outcome, rows, documents, strict=True)
+            if x is not None
+        ]
+        count, groups = len(scored), len({document for *_, document in scored})
+        accuracy = sum(x for x, *_ in scored) / count if count else math.nan
+        chance = sum(each_chance for _, each_chance, _ in scored) / count if count else math.nan
+        p = math.nan if each.are_shares else _p_value(each.tested, rows, documents, seed)
+        baselines.append(Baseline(each.name, each.family, count, groups, accuracy, low, high, chance, p))
+    return _corrected(baselines)
+
+
+def _corrected(baselines: Sequence[Baseline]) -> list[Baseline]:
     corrected: dict[int, float] = {}
-    for family in _TESTED:
-        members = [index for index, each in enumerate(baselines) if each.family == family]
-        corrected |= dict(zip(members, holm([baselines[index].p for index in members]), strict=True))
+    for families in TESTED:
+        members = [index for index, each in enumerate(baselines) if each.family in families]
+        corrected |= dict.fromkeys(members, math.nan)
+        told = [index for index in members if not math.isnan(baselines[index].p)]
+        corrected |= dict(zip(told, holm([baselines[index].p for index in told]), strict=True))
     return [replace(each, corrected=corrected.get(index)) for index, each in enumerate(baselines)]
 
 
@@ -52,17 +66,18 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _right(values: Sequence[float] | None, row: Row) -> float | None:
-    return None if values is None else shares(values)[row.gold]
+def _right(values: Sequence[float] | None, row: Row, are_shares: bool) -> float | None:
+    return None if values is None else (values if are_shares else shares(values))[row.gold]
 
 
 def _intervals(
     outcomes: Sequence[Sequence[float | None]], documents: Sequence[str], seed: int
 ) -> list[tuple[float, float]]:
     """Percentile intervals of all baselines from the same resamples of whole documents: what
-    ``lm_factuality.statistics.bootstrap_interval`` does for one, in memory that does not grow with the number of resamples."""
+    ``lm_factuality.statistics.bootstrap_interval`` does for one, in memory that does not grow with the number of resamples.
+    One document has nothing to differ from, and no interval."""
     numbers = {document: number for number, document in enumerate(dict.fromkeys(documents))}
-    if not numbers:
+    if len(numbers) < 2:
         return [(math.nan, math.nan)] * len(outcomes)
     sums = np.zeros((len(numbers), len(outcomes)))
     weights = np.zeros_like(sums)
@@ -87,36 +102,55 @@ def _intervals(
     return found
 
 
-def _p_value(scores: Scores, outcome: Sequence[float | None], rows: Sequence[Row], seed: int) -> float:
-    """How likely so many right answers are if in every row lot decides which choice is the true one.
+def _p_value(
+    scores: Sequence[Sequence[float] | None], rows: Sequence[Row], documents: Sequence[str], seed: int
+) -> float:
+    """How likely so many right answers are if in every row lot decides which choice is the true one; no number if there are
+    too few documents to tell.
 
     A row where m of k choices tie for the greatest value then counts 1/m with probability m/k, so that the rows of one m and k
     add up to a binomial number. Rows of one document may be right or wrong together; the excess over chance is divided by the
     square root of the design effect that the data show.
     """
     patterns: Counter[tuple[int, int]] = Counter()
-    excess = squares = 0.0
-    by_document: dict[str, float] = {}
-    for values, x, row in zip(scores.values, outcome, rows, strict=True):
-        if values is None or x is None:
+    over: list[float] = []
+    of_document: list[str] = []
+    for values, row, document in zip(scores, rows, documents, strict=True):
+        if values is None:
             continue
         count, tied = len(values), sum(value == max(values) for value in values)
-        over = x - 1 / count
         if tied < count:
             patterns[tied, count] += 1
-        excess += over
-        squares += over**2
-        by_document[row.doc_id] = by_document.get(row.doc_id, 0.0) + over
-    if not patterns or squares == 0:
+        over.append(shares(values)[row.gold] - 1 / count)
+        of_document.append(document)
+    if len(set(of_document)) < FEWEST:
+        return math.nan
+    if not patterns:
         return 1.0
-    effect = max(1.0, sum(each**2 for each in by_document.values()) / squares)
-    drawn = _excess_by_lot(patterns, seed)
-    return float((1 + np.count_nonzero(drawn >= excess / math.sqrt(effect) - 1e-9)) / (1 + _DRAWS))
+    drawn = _excess_by_lot(tuple(sorted(patterns.items())), seed)
+    excess = sum(over) / math.sqrt(_design_effect(over, of_document))
+    return float((1 + np.count_nonzero(drawn >= excess - 1e-9)) / (1 + _DRAWS))
 
 
-def _excess_by_lot(patterns: Mapping[tuple[int, int], int], seed: int) -> Array:
+def _design_effect(values: Sequence[float], documents: Sequence[str]) -> float:
+    """How much the variance of the sum is greater than were each row a document of its own (Kish): 1 or more, and 1 where all
+    values are the same. Of residuals, so that a leak in all documents does not pass for likeness within each."""
+    mean = sum(values) / len(values)
+    sums: dict[str, float] = {}
+    squares = 0.0
+    for value, document in zip(values, documents, strict=True):
+        squares += (value - mean) ** 2
+        sums[document] = sums.get(document, 0.0) + value - mean
+    if squares < 1e-12 or len(sums) < 2:
+        return 1.0
+    few = len(sums) / (len(sums) - 1) * (len(values) - 1) / len(values)  # residuals of few documents are too small
+    return max(1.0, few * sum(each**2 for each in sums.values()) / squares)
+
+
+@lru_cache(maxsize=8)
+def _excess_by_lot(patterns: tuple[tuple[tuple[int, int], int], ...], seed: int) -> Array:
     generator = np.random.default_rng(seed)
     total: Array = np.zeros(_DRAWS)
-    for (tied, count), number in sorted(patterns.items()):
+    for (tied, count), number in patterns:
         total += generator.binomial(number, tied / count, size=_DRAWS) / tied - number / count
     return total

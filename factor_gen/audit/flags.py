@@ -70,7 +70,7 @@ def flag_rows(rows: Iterable[Row]) -> Iterator[Flag]:
     for index, row in enumerate(rows):
         for reason, detail in _reasons(row):
             yield Flag(index, row.location, reason, detail)
-        first = seen.setdefault(_identity(row), row.location)
+        first = seen.setdefault(identity(row), row.location)
         if first != row.location:
             yield Flag(index, row.location, REPEATED, first)
 
@@ -88,8 +88,9 @@ def is_in_prefix(row: Row) -> bool:
 
 
 def has_identical_choices(row: Row) -> bool:
-    """Whether two choices are the same but for white space at their ends."""
-    return len({choice.strip() for choice in row.choices}) < len(row.choices)
+    """Whether two choices are the same but for white space at their ends; those that are missing are no choices."""
+    texts = [choice.strip() for choice in row.choices if choice.strip()]
+    return len(set(texts)) < len(texts)
 
 
 def _reasons(row: Row) -> Iterator[tuple[str, str]]:
@@ -113,5 +114,6 @@ def _reasons(row: Row) -> Iterator[tuple[str, str]]:
         yield LARGE_EDIT, f"{large} of {words} words"
 
 
-def _identity(row: Row) -> tuple[str, tuple[str, ...]]:
+def identity(row: Row) -> tuple[str, tuple[str, ...]]:
+    """What a row that repeats another shares with it: prefix and choices, in whatever order."""
     return row.prefix.strip(), tuple(sorted(choice.strip() for choice in row.choices))

@@ -21,22 +21,25 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def ngram_scores(rows: Sequence[Row], folds: Sequence[int]) -> Scores:
-    """Mean log-probability a word of each choice by a trigram model of the prefixes and true completions in other folds."""
+    """Mean log-probability a word of each choice by a trigram model of the prefixes and true completions in other folds; for the
+    test, in folds before its own."""
     vocabulary: dict[str, int] = {}
     texts = _training_texts(rows)
     trained = [_encode(texts.get(index, ()), vocabulary) for index in range(len(rows))]
     values: list[Sequence[float] | None] = [None] * len(rows)
+    forward = values.copy()
     for fold in tqdm(sorted(set(folds)), desc="n-grams", delay=2, leave=False):
-        learned = [ids for ids, other in zip(trained, folds, strict=True) if other != fold]
         asked = [index for index, other in enumerate(folds) if other == fold]
-        if not any(len(ids) for ids in learned):
-            continue
-        model = _Trigrams.of(np.concatenate(learned), max(len(vocabulary), _UNKNOWN) + 3)
-        for index in asked:
-            values[index] = [
-                model.mean_logprob(_encode([choice], vocabulary, grow=False)) for choice in rows[index].choices
-            ]
-    return Scores(NAME, LEARNED, values)
+        for into, is_learned in ((values, fold.__ne__), (forward, fold.__gt__)):
+            learned = [ids for ids, other in zip(trained, folds, strict=True) if is_learned(other)]
+            if not any(len(ids) for ids in learned):
+                continue
+            model = _Trigrams.of(np.concatenate(learned), max(len(vocabulary), _UNKNOWN) + 3)
+            for index in asked:
+                into[index] = [
+                    model.mean_logprob(_encode([choice], vocabulary, grow=False)) for choice in rows[index].choices
+                ]
+    return Scores(NAME, LEARNED, values, forward=forward)
 
 
 def _training_texts(rows: Sequence[Row]) -> dict[int, list[str]]:

@@ -13,30 +13,50 @@ LEARNED = "learned"
 BLIND_LM = "language model, blind"
 BY_LOT = "by lot"
 COMPARES = "compares the choices"
+MIDDLE = "places in the middle"
 SEES_PREFIX = "sees the prefix"
 FAMILIES: Mapping[str, str] = {
-    SURFACE: "one property of each choice by itself, nothing learned",
+    SURFACE: "the most or the least of one property, nothing learned",
     LEARNED: "learned from the file's other documents, each choice scored by itself, without its prefix",
     BLIND_LM: "not counted against the file: what a sentence's own words make likely, what the model knows of the world included",
     BY_LOT: "not counted against the file: what knowing nothing scores. Less than chance where all contradictions are edits of "
     "the true completion, which is then the highest only if each edit happens to lower it",
     COMPARES: "not counted against the file: small edits of one sentence leave the sentence itself in their middle, so that "
     "whoever compares the choices with each other finds it; a model that scores them one by one does not",
+    MIDDLE: "not counted against the file, whose claim is about most and least: a model that scores choices one by one cannot "
+    "aim at the middle. A leak all the same to whoever sees all choices: of a sentence and three edits that add as often as they "
+    "take away, the sentence is in one of the two middle places in 75% of rows, 37.5% each",
     SEES_PREFIX: "not blind: what the file is meant to measure, to hold the same model without prefix against",
 }
 """What each kind of baseline knows, and whether it counts against the file: the first two do."""
 
-
 COUNTED = (SURFACE, LEARNED)
+TESTED = (COUNTED, (BLIND_LM,), (COMPARES, MIDDLE))  # the families whose p is corrected, together for their number
+FEWEST = 10  # documents: fewer say little about others, so that nothing is tested
+LEAST_EFFECT = 0.02  # above chance: what is less is a slight leak
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What a baseline says of each choice of each row, the greatest being its answer; None for a row that it cannot score."""
+    """What a baseline says of each choice of each row, the greatest being its answer; None for a row that it cannot score.
+
+    Where ``are_shares``, it says of each choice how likely it is to answer it. Such a baseline is not tested.
+
+    ``forward`` is what the test is made of where something is learned: each row scored by what was learned in the folds before
+    its own. In ``values`` any two rows were learned of each other: by chance alone they are right together or wrong together
+    too often (on rows of News-FACTOR with true ones drawn by lot 10% of tests said "above chance, p < 0.05").
+    """
 
     name: str
     family: str
     values: Sequence[Sequence[float] | None]
+    are_shares: bool = False
+    forward: Sequence[Sequence[float] | None] | None = None
+
+    @property
+    def tested(self) -> Sequence[Sequence[float] | None]:
+        """The values that the test is made of."""
+        return self.values if self.forward is None else self.forward
 
 
 @dataclass(frozen=True)
@@ -44,19 +64,26 @@ class Baseline:
     """How often a baseline picks the true completion, ties broken by lot.
 
     ``accuracy`` with its 95% interval (``low``, ``high``: bootstrap over documents) and ``chance`` are shares of the ``rows``
-    that it scored. ``p`` is one-sided, of the randomisation test against chance; ``corrected`` is Holm's of the baseline's
-    family, None where the family is not tested.
+    that it scored, of so many ``documents`` (those that share a text being one). ``p`` is one-sided, of the randomisation test
+    against chance; ``corrected`` is Holm's of the families tested together (:data:`TESTED`), None where the family is not tested.
+    Neither is a number if there are fewer documents than :data:`FEWEST`.
     """
 
     name: str
     family: str
     rows: int
+    documents: int
     accuracy: float
     low: float
     high: float
     chance: float
     p: float
     corrected: float | None = None
+
+    @property
+    def effect(self) -> float:
+        """The accuracy above chance."""
+        return self.accuracy - self.chance
 
     @property
     def is_above_chance(self) -> bool:
@@ -102,7 +129,7 @@ class Audit:
 
     ``rows`` counts all rows, ``unscorable`` those that no model can be scored on, ``sampled`` those that baselines were
     scored on; flags, distance and types are of all rows. ``headline`` names the stronger of the classifiers. ``notes`` say what
-    was left out and why.
+    was left out and why. A baseline that is above chance by less than ``least_effect`` (a share) is a slight leak.
     """
 
     rows: int
@@ -116,6 +143,7 @@ class Audit:
     types: Mapping[str, int]
     notes: tuple[str, ...] = ()
     properties: tuple[Property, ...] = ()
+    least_effect: float = LEAST_EFFECT
 
     def baseline(self, name: str) -> Baseline:
         """The baseline of that name; KeyError if there is none."""
@@ -123,8 +151,21 @@ class Audit:
 
     @property
     def leaks(self) -> tuple[str, ...]:
-        """The names of baselines that count and are above chance."""
-        return tuple(each.name for each in self.baselines if each.is_above_chance and each.family in COUNTED)
+        """The names of baselines that count and are above chance by ``least_effect`` or more."""
+        return tuple(each.name for each in self._found if not self.is_slight(each))
+
+    @property
+    def slight(self) -> tuple[str, ...]:
+        """The names of baselines that would count were they not above chance by so little."""
+        return tuple(each.name for each in self._found if self.is_slight(each))
+
+    def is_slight(self, baseline: Baseline) -> bool:
+        """Whether it is above chance, but by less than ``least_effect``."""
+        return baseline.is_above_chance and baseline.effect < self.least_effect
+
+    @property
+    def _found(self) -> list[Baseline]:
+        return [each for each in self.baselines if each.is_above_chance and each.family in COUNTED]
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON has it; what is not a number is null."""
@@ -132,7 +173,7 @@ class Audit:
         for values, each in zip(content["baselines"], self.baselines, strict=True):
             values["above_chance"] = each.is_above_chance
         content["families"] = dict(FAMILIES)
-        content["leaks"] = list(self.leaks)
+        content["leaks"], content["slight"] = list(self.leaks), list(self.slight)
         return content  # type: ignore[no-any-return]
 
 

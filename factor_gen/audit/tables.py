@@ -10,10 +10,11 @@ from pathlib import Path
 from factor_gen.audit.audit import audit_rows
 from factor_gen.audit.fix import Fixed
 from factor_gen.audit.published import DISTANCES, FILES, PROPERTIES, TYPES
-from factor_gen.audit.records import COUNTED, FAMILIES, Audit, Baseline
+from factor_gen.audit.records import COUNTED, FAMILIES, FEWEST, LEAST_EFFECT, MIDDLE, Audit, Baseline
 from lm_factuality.factor.rows import Row
 
 _PLACES = 3  # locations that a reason names
+_TOO_FEW = "too few documents to tell"
 
 
 @dataclass(frozen=True)
@@ -27,20 +28,29 @@ class Table:
 
 
 def baseline_table(audit: Audit, name: str) -> Table:
-    """What each baseline scores, and whether that is more than chance."""
+    """What each baseline scores, and whether that is more than chance; of places in the middle those that are."""
     rows = []
-    family = ""
-    for each in audit.baselines:
-        if each.family != family:
-            family = each.family
+    shown = _shown(audit)
+    for family in FAMILIES:
+        members = [each for each in shown if each.family == family]
+        left_out = sum(each.family == family for each in audit.baselines) - len(members)
+        if members or left_out:
             rows.append((f"[{family}]", "", "", "", ""))
-        rows.append(
-            (each.name, percent(each.accuracy), interval(each.low, each.high), percent(each.chance), verdict(each))
-        )
+        for each in members:
+            cells = percent(each.accuracy), interval(each.low, each.high), percent(each.chance)
+            rows.append((each.name, *cells, verdict(each, audit.least_effect)))
+        if left_out:
+            several = f"{left_out} other {family}" if members else f"all {left_out} {family}"
+            rows.append((several, "", "", "", _left_out_verdict(audit)))
     notes = [f"{family}: {FAMILIES[family]}" for family in FAMILIES if family not in COUNTED and _has(audit, family)]
     notes.append(
-        "p: one-sided against chance by lot within rows, corrected by Holm within each kind; ties count by lot"
+        "p: one-sided against chance by lot within rows, corrected by Holm for all baselines that count together, and for those "
+        "that compare; ties count by lot. What learns is tested where it learns from earlier fifths of the documents alone"
     )
+    if audit.slight:
+        notes.append(
+            f"slight leaks, less than {100 * audit.least_effect:g} points above chance: {', '.join(audit.slight)}"
+        )
     if audit.headline:
         stronger = audit.baseline(audit.headline)
         notes.append(f"the stronger classifier: {stronger.name}, {percent(stronger.accuracy)}")
@@ -48,6 +58,15 @@ def baseline_table(audit: Audit, name: str) -> Table:
         f"{name}: {audit.rows:,} rows of {audit.documents:,} documents; baselines on {audit.sampled:,} rows",
         ("baseline", "#accuracy", "#95% interval", "#chance", "verdict"), tuple(rows), (*notes, *audit.notes),
     )  # fmt: skip
+
+
+def _shown(audit: Audit) -> list[Baseline]:
+    return [each for each in audit.baselines if each.family != MIDDLE or each.is_above_chance]
+
+
+def _left_out_verdict(audit: Audit) -> str:
+    told = any(each.documents >= FEWEST for each in audit.baselines if each.family == MIDDLE)
+    return "not above chance" if told else _TOO_FEW
 
 
 def _has(audit: Audit, family: str) -> bool:
@@ -74,8 +93,7 @@ def flag_table(audit: Audit) -> Table:
 def shape_table(audit: Audit) -> Table:
     """Edit distance and error types beside tables 2 and 3."""
     rows = [
-        ("edit distance (words)", f"{audit.distance.mean:.1f} ± {audit.distance.deviation:.1f}",
-         *(f"{mean:.1f} ± {deviation:.1f}" for mean, deviation in DISTANCES))
+        ("edit distance (words)", *(_spread(*each) for each in ((audit.distance.mean, audit.distance.deviation), *DISTANCES)))
     ]  # fmt: skip
     total = sum(audit.types.values())
     for kind in (*TYPES, *(kind for kind in audit.types if kind not in TYPES)) if total else ():
@@ -89,6 +107,10 @@ def shape_table(audit: Audit) -> Table:
         f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper",
         ("", "#here", *(f"#{name}" for name in FILES)), tuple(rows), notes,
     )  # fmt: skip
+
+
+def _spread(mean: float, deviation: float) -> str:
+    return f"{mean:.1f} ± {deviation:.1f}" if math.isfinite(mean) else "-"
 
 
 def property_table(audit: Audit, judge: str, rows: int) -> Table:
@@ -118,21 +140,24 @@ def fix_table(fixed: Fixed, path: Path) -> Table:
 
 
 def before_and_after(before: Audit, after: Audit) -> Table:
-    """The blind baselines that were above chance before or are after, and the stronger classifier."""
+    """The baselines that count and were above chance before or are after, and the stronger classifier."""
     later = {each.name: each for each in after.baselines}
     shown = [
         each
         for each in before.baselines
-        if each.is_above_chance
-        or each.name == before.headline
-        or (each.name in later and later[each.name].is_above_chance)
+        if each.family in COUNTED
+        and (
+            each.is_above_chance
+            or each.name == before.headline
+            or (each.name in later and later[each.name].is_above_chance)
+        )
     ]
     rows = [
         (
             each.name,
             percent(each.accuracy),
-            verdict(each),
-            *((percent(there.accuracy), verdict(there)) if there else ("-", "-")),
+            verdict(each, before.least_effect),
+            *((percent(there.accuracy), verdict(there, after.least_effect)) if there else ("-", "-")),
         )
         for each in shown
         for there in (later.get(each.name),)
@@ -141,27 +166,34 @@ def before_and_after(before: Audit, after: Audit) -> Table:
 
 
 def card_figures(rows: Sequence[Row], seed: int = 0) -> Mapping[str, Mapping[str, object]]:
-    """The audit of rows for a dataset's card: figures by column, for each baseline.
+    """The audit of rows for a dataset's card: figures by column, for each baseline that a table shows.
 
     Raises:
         ConfigError: a library is not installed.
     """
+    audit = audit_rows(rows, seed)
     return {
         each.name: {
             "rows": each.rows, "accuracy": each.accuracy, "95% interval": f"{each.low:.3f} to {each.high:.3f}",
-            "chance": each.chance, "verdict": verdict(each),
+            "chance": each.chance, "verdict": verdict(each, audit.least_effect),
         }
-        for each in audit_rows(rows, seed).baselines
+        for each in _shown(audit)
     }  # fmt: skip
 
 
-def verdict(baseline: Baseline) -> str:
-    """In words, with the corrected p."""
+def verdict(baseline: Baseline, least_effect: float = LEAST_EFFECT) -> str:
+    """In words, with the corrected p; what is above chance by less than ``least_effect`` (a share) is a slight leak."""
     if baseline.corrected is None:
         return "not counted"
+    if math.isnan(baseline.corrected):
+        return _TOO_FEW
     p = "p < 0.001" if baseline.corrected < 0.001 else f"p = {baseline.corrected:.3f}"
-    over = f" by {100 * (baseline.accuracy - baseline.chance):.1f} points" if baseline.is_above_chance else ""
-    return f"{'above' if baseline.is_above_chance else 'not above'} chance{over}, {p}"
+    if not baseline.is_above_chance:
+        return f"not above chance, {p}"
+    over = f"above chance by {100 * baseline.effect:.1f} points, {p}"
+    if baseline.family not in COUNTED:
+        return f"{over}; not counted"
+    return f"slight leak, {over}" if baseline.effect < least_effect else over
 
 
 def percent(share: float) -> str:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
 
-from factor_gen.audit.records import BY_LOT, COMPARES, SURFACE, Scores
+import numpy as np
+
+from factor_gen.audit.records import BY_LOT, COMPARES, MIDDLE, SURFACE, Scores
 from factor_gen.audit.words import departures, summed_distances
-from factor_gen.surface import STATISTICS
+from factor_gen.surface import STATISTICS, shares, takes_place
 from lm_factuality.factor.rows import Row, normalise_spacing
+
+CENTRAL = "most central (least summed edit distance)"
+LOTS = 20  # drawings of word weights
+_BYTES = 3  # of a weight
+_ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def surface(rows: Sequence[Row]) -> Iterator[Scores]:
@@ -29,23 +40,43 @@ def surface(rows: Sequence[Row]) -> Iterator[Scores]:
             yield Scores(f"choice {place + 1} in the file", SURFACE, picked)
 
 
+def middles(rows: Sequence[Row]) -> Iterator[Scores]:
+    """The places between least and most of every statistic, and between first and last in sorted order."""
+    orders = {
+        f"least {name}": [[statistic(choice) for choice in row.choices] for row in rows]
+        for name, statistic in STATISTICS.items()
+    }
+    orders["in sorted order"] = [_ranks(row.choices) for row in rows]
+    for place in range(1, max((len(row.choices) for row in rows), default=0) - 1):
+        ordinal = _ORDINALS[place - 1] if place <= len(_ORDINALS) else f"{place + 1}th"
+        for name, values in orders.items():
+            at_place = [takes_place(each, place) if place < len(each) - 1 else None for each in values]
+            yield Scores(f"{ordinal} {name}", MIDDLE, at_place)
+
+
 def by_lot(rows: Sequence[Row], seed: int) -> Iterator[Scores]:
-    """A number for each word, drawn once for all rows and added up: how a model scores that knows no word from another."""
+    """A number for each word, drawn once for all rows and added up: how a model scores that knows no word from another. The mean
+    of so many drawings."""
 
-    def weight(word: str) -> float:
-        digest = hashlib.blake2b(f"{seed}/{word}".encode("utf-8", "replace"), digest_size=8).digest()
-        return int.from_bytes(digest, "big") / 2**64 - 0.5
+    @cache
+    def weights(word: str) -> Ints:
+        digest = hashlib.blake2b(f"{seed}/{word}".encode("utf-8", "replace"), digest_size=_BYTES * LOTS).digest()
+        parts = np.frombuffer(digest, dtype=np.uint8).reshape(LOTS, _BYTES).astype(np.int64)
+        found: Ints = parts @ 256 ** np.arange(_BYTES) - 256**_BYTES // 2
+        return found  # whole, lest the order of words break a tie
 
-    values = [[sum(map(weight, choice.split())) for choice in row.choices] for row in rows]
-    yield Scores("word weights by lot", BY_LOT, values)
+    nothing = np.zeros(LOTS, dtype=np.int64)
+    values = []
+    for row in rows:
+        sums = np.array([sum(map(weights, choice.split()), nothing) for choice in row.choices])
+        values.append(np.mean([shares(each) for each in sums.T.tolist()], axis=0).tolist())
+    yield Scores(f"word weights by lot, mean of {LOTS}", BY_LOT, values, are_shares=True)
 
 
 def comparing(rows: Sequence[Row]) -> Iterator[Scores]:
     """What comparing the choices of a row finds; spaces before punctuation, which are counted elsewhere, taken away."""
     clean = [normalise_spacing(row) for row in rows]
-    yield _compare(
-        "most central (least summed edit distance)", clean, lambda texts: [-x for x in summed_distances(texts)]
-    )
+    yield _compare(CENTRAL, clean, lambda texts: [-x for x in summed_distances(texts)])
     yield _compare("leaves the majority last", clean, departures)
     yield _compare("leaves the majority first", clean, lambda texts: [-x for x in departures(texts)])
 

@@ -30,6 +30,19 @@ def check_place(path: Path, benchmark: Benchmark) -> None:
         raise ConfigError(f"--fix {path}: ends in {path.suffix!r}, expected one of {', '.join(FORMATS)}")
 
 
+def check_left(path: Path, fixed: Fixed) -> None:
+    """
+    Raises:
+        DataError: no row is left.
+    """
+    if not fixed.rows:
+        reasons = "; ".join(f"{reason}: {count:,}" for reason, count in fixed.dropped.items())
+        raise DataError(
+            f"--fix {path}: no row would be left, so nothing is written ({reasons}); the table above names some of the rows: "
+            "mend the file itself"
+        )
+
+
 def write_fixed(benchmark: Benchmark, fixed: Fixed, path: Path) -> None:
     """Writes the rows of ``fixed`` with all columns of ``benchmark``; the ending of ``path`` names the format.
 

@@ -18,6 +18,7 @@ from factor_gen.filters import Filters
 from factor_gen.filters.batches import batches
 from factor_gen.filters.fluency import FluencyModel
 from factor_gen.filters.nli import NliModel, Pair
+from factor_gen.filters.precision import full_precision
 from factor_gen.records import ENTITY, Candidate, Example
 from factor_gen.settings import FilterSettings, FluencySettings, NliSettings
 from lm_factuality.suite import tasks_folder
@@ -143,7 +144,7 @@ def _bare_fluency(
 
 def _forward(model: Any, ready: Sequence[dict[str, Any]]) -> Callable[[], None]:
     def run() -> None:
-        with torch.inference_mode():
+        with torch.inference_mode(), full_precision():
             for inputs in ready:
                 model(**inputs)
 

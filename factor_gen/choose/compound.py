@@ -12,8 +12,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from rapidfuzz.distance import Levenshtein
-
 from factor_gen.records import Candidate
 
 _PIECES = re.compile(r"\w+|\W")
@@ -26,6 +24,8 @@ Span = tuple[
 
 def spans(completion: str, text: str) -> list[Span]:
     """Where ``text`` departs from ``completion``, in order."""
+    from rapidfuzz.distance import Levenshtein  # whose lack a build tells when it opens
+
     true, false = _PIECES.findall(completion), _PIECES.findall(text)
     changes = [each for each in Levenshtein.opcodes(true, false) if each.tag != "equal"]
     return [(each.src_start, each.src_end, tuple(false[each.dest_start : each.dest_end])) for each in changes]

@@ -45,7 +45,7 @@ def choose_rows(settings: ChooseSettings, seed: int, examples: Iterable[Example]
         if kinds < settings.min_types:
             yield example.drop("choose", f"contradictions of fewer than {settings.min_types} types")
             continue
-        left = rng.sample(left, min(len(left), _MOST_CANDIDATES))
+        left = _some(rng.sample(left, len(left)), max(_MOST_CANDIDATES, settings.contradictions))
         ways = _ways(left, settings.contradictions, rng)
         if settings.hide_centre and in_centre * (settings.contradictions + 1) > rows:
             left, ways = _with_another_centre(example.completion, left, ways)
@@ -77,6 +77,15 @@ def _distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
     for candidate in candidates:
         found.setdefault(" ".join(candidate.text.split()), candidate)
     return list(found.values())
+
+
+def _some(candidates: list[Candidate], most: int) -> list[Candidate]:
+    """The first ``most`` of ``candidates``, in their order, but one of each type first."""
+    if len(candidates) <= most:
+        return candidates
+    firsts = {candidate.type: place for place, candidate in reversed(list(enumerate(candidates)))}
+    others = [place for place in range(len(candidates)) if place not in firsts.values()]
+    return [candidates[place] for place in sorted([*firsts.values(), *others][:most])]
 
 
 def _ways(left: Sequence[Candidate], size: int, rng: random.Random) -> Any:

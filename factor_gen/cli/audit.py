@@ -25,13 +25,13 @@ EXAMPLES = """\
   factor-gen audit expert_factor --fix expert_fixed.csv               a cleaned copy, audited again
   factor-gen audit my_factor.csv --judge my_judge.yaml --judge-rows 50
 
-the exit code is 0 whatever is found; with --strict it is 1 if a blind baseline is above chance or a row is flagged (large edits
-alone are no reason)"""
+the exit code is 0 whatever is found; with --strict it is 1 if a blind baseline is above chance by --least-effect or more, or if
+a row is flagged (large edits alone are no reason)"""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of ``audit``."""
-    from factor_gen.audit import SAMPLE
+    from factor_gen.audit import LEAST_EFFECT, SAMPLE
 
     parser.add_argument(
         "file",
@@ -55,6 +55,10 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="score baselines on at most so many rows, drawn by the seed (default %(default)s)",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of folds, samples and resamples (default %(default)s)")
+    parser.add_argument(
+        "--least-effect", type=_points, default=100 * LEAST_EFFECT, metavar="POINTS",
+        help="a baseline above chance by less is a slight leak: shown, but no reason for --strict (default %(default)g)",
+    )  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="exit with 1 if anything is found")
 
 
@@ -64,12 +68,13 @@ def audit(parsed: argparse.Namespace) -> int:
     from factor_gen.audit.fix import fix_rows
     from factor_gen.audit.read import read_benchmark
     from factor_gen.audit.tables import all_tables, before_and_after, fix_table
-    from factor_gen.audit.write import check_place, write_fixed
+    from factor_gen.audit.write import check_left, check_place, write_fixed
 
     benchmark = read_benchmark(parsed.file)
     if parsed.fix is not None:
         check_place(parsed.fix, benchmark)
-    found = audit_rows(benchmark.rows, parsed.seed, parsed.sample, parsed.lm, parsed.device)
+    least = parsed.least_effect / 100
+    found = audit_rows(benchmark.rows, parsed.seed, parsed.sample, parsed.lm, parsed.device, least)
     found = replace(found, notes=(*found.notes, *_unread(benchmark)))
     _print(*all_tables(found, parsed.file))
     if parsed.judge is not None:
@@ -80,12 +85,14 @@ def audit(parsed: argparse.Namespace) -> int:
         "seed": parsed.seed,
         **found.to_json(),
     }
+    fixed = fix_rows(benchmark.rows) if parsed.fix is not None else None
+    if fixed is not None:
+        check_left(parsed.fix, fixed)
     if parsed.rows is not None:
         write_lines(parsed.rows, _flagged_rows(benchmark, found))
-    if parsed.fix is not None:
-        fixed = fix_rows(benchmark.rows)
+    if fixed is not None:
         write_fixed(benchmark, fixed, parsed.fix)
-        after = audit_rows(fixed.rows, parsed.seed, parsed.sample)
+        after = audit_rows(fixed.rows, parsed.seed, parsed.sample, least_effect=least)
         _print(fix_table(fixed, parsed.fix), before_and_after(found, after))
         changes = {"file": parsed.fix.name, "mended": dict(fixed.mended), "dropped": dict(fixed.dropped)}
         content["fixed"] = {**changes, **after.to_json()}
@@ -140,6 +147,16 @@ def _is_bad(found: Audit) -> bool:
 def _print(*tables: Table) -> None:
     for table in tables:
         print_table(table.title, table.columns, table.rows, table.notes)
+
+
+def _points(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected percentage points from 0 to 100")
+    return value
 
 
 def _positive(text: str) -> int:

@@ -64,6 +64,7 @@ def build(parsed: argparse.Namespace) -> int:
         )
         return _INTERRUPTED
     _print(settings, built.documents, built.rows, dict(built.unused), bool(built.files))
+    _print_lost(dict(built.lost))
     for line in [*_file_lines(dict(built.files)), *_next(settings, parsed, bool(built.files))]:
         _say(line)
     return 0
@@ -120,6 +121,13 @@ def _print(
         ("left at", "because", "#documents", "#share"),
         [*lines, last],
     )
+
+
+def _print_lost(lost: dict[str, int]) -> None:
+    """What the generator wrote to no avail: a model that cannot keep to the format is to be noticed at the first build."""
+    if lost:
+        rows = [(reason, f"{count:,}") for reason, count in sorted(lost.items(), key=lambda each: (-each[1], each[0]))]
+        print_table("What was generated and could not be used", ("because", "#times"), rows)
 
 
 def _file_lines(files: dict[str, Path]) -> list[str]:

@@ -53,6 +53,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fluency", metavar="MODEL", help="a causal language model: its name on the Hub, or its folder"
     )
+    for each in _FILTERS:
+        parser.add_argument(
+            f"--{each.option}-revision", metavar="COMMIT", help=f"of --{each.option}, where it is on the Hub"
+        )
+    parser.add_argument("--device", help="what computes, such as cuda:1 (default: the GPU if there is one)")
     parser.add_argument(
         "--context", type=int, default=_CONTEXT, metavar="WORDS", help="of the prefix, for --nli (default %(default)s)"
     )
@@ -92,6 +97,9 @@ def _wanted(parsed: argparse.Namespace) -> list[_Filter]:
 
     if parsed.context < 0:
         raise ConfigError(f"--context is {parsed.context}; expected a number of words, 0 for none")
+    for each in _FILTERS:
+        if _revision(parsed, each) is not None and getattr(parsed, each.option) is None:
+            raise ConfigError(f"--{each.option}-revision is of no use without --{each.option}; name its model there")
     if named := [each for each in _FILTERS if getattr(parsed, each.option)]:
         return named
     columns = columns_of(parsed.labelled)
@@ -111,23 +119,47 @@ def _samples(parsed: argparse.Namespace, wanted: _Filter) -> list[Labelled]:
         scores = [each.scores[wanted.score] for each in rows]
     else:
         rows = read_labelled(parsed.labelled, [wanted.label], [], with_texts=True)
-        scores = _fluency(model, rows) if wanted.is_margin else _nli(model, rows, parsed.context)
+        about = (model, _revision(parsed, wanted), parsed.device and _device(parsed.device))
+        scores = _fluency(*about, rows) if wanted.is_margin else _nli(*about, rows, parsed.context)
     return [Labelled(score, row.labels[wanted.label], row.type) for row, score in zip(rows, scores, strict=True)]
 
 
-def _nli(model: str, rows: Sequence[Row], context: int) -> list[float]:
+def _nli(model: str, revision: str | None, device: str | None, rows: Sequence[Row], context: int) -> list[float]:
     from factor_gen.context import last_words
     from factor_gen.filters.nli import NliModel, Pair
 
     pairs = [Pair(last_words(row.prefix, context), row.completion, row.contradiction) for row in rows]
-    return NliModel(model).contradictions(pairs)
+    return NliModel(model, revision, device=device).contradictions(pairs)
 
 
-def _fluency(model: str, rows: Sequence[Row]) -> list[float]:
+def _fluency(model: str, revision: str | None, device: str | None, rows: Sequence[Row]) -> list[float]:
     from factor_gen.filters.fluency import FluencyModel
 
-    scores = FluencyModel(model).mean_logprobs([text for row in rows for text in (row.contradiction, row.completion)])
+    texts = [text for row in rows for text in (row.contradiction, row.completion)]
+    scores = FluencyModel(model, revision, device=device).mean_logprobs(texts)
     return [one - other for one, other in zip(scores[::2], scores[1::2], strict=True)]
+
+
+def _revision(parsed: argparse.Namespace, about: _Filter) -> str | None:
+    revision: str | None = getattr(parsed, f"{about.option}_revision")
+    return revision
+
+
+def _device(name: str) -> str:
+    """``name``, if there is such a device here.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    import torch
+
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:  # the latter of a PyTorch without CUDA
+        known = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
+        first = str(error).strip().splitlines()[0]
+        raise ConfigError(f"--device is {name!r}: {first}; here there is {', '.join(known)}") from error
+    return name
 
 
 def _print(about: _Filter, curve: Curve) -> None:

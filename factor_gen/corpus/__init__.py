@@ -2,6 +2,6 @@
 
 from factor_gen.corpus.distinct import distinct
 from factor_gen.corpus.reading import read_documents
-from factor_gen.corpus.record import CorpusRecord, FileRecord, corpus_record
+from factor_gen.corpus.record import CorpusRecord, FileRecord, corpus_files, corpus_record
 
-__all__ = ["CorpusRecord", "FileRecord", "corpus_record", "distinct", "read_documents"]
+__all__ = ["CorpusRecord", "FileRecord", "corpus_files", "corpus_record", "distinct", "read_documents"]

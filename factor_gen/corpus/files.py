@@ -11,6 +11,7 @@ from pathlib import Path
 from factor_gen.corpus.lines import read_csv, read_jsonl
 from factor_gen.corpus.parquet import read_parquet
 from factor_gen.corpus.texts import read_text
+from factor_gen.portable import whole
 from factor_gen.records import Document
 from factor_gen.settings import BuildSettings, CorpusSettings
 from lm_factuality.errors import DataError
@@ -59,8 +60,9 @@ def find_files(settings: BuildSettings) -> list[CorpusFile]:
     elif pattern.is_file():
         root, paths = pattern.parent, [pattern]
     elif any(character in given for character in _WILD):
-        root = _root(pattern)
-        paths = sorted(Path(path) for path in glob.glob(str(pattern), recursive=True) if Path(path).is_file())  # noqa: PTH207
+        root, wild = _cut(pattern)
+        found = glob.glob(wild, root_dir=root, recursive=True)  # noqa: PTH207 (pathlib's finds hidden files too)
+        paths = sorted(root / path for path in found if (root / path).is_file())
         if not paths:
             raise DataError(
                 f"{where}: no file fits {pattern}; paths start from the folder of the YAML, {settings.folder}"
@@ -70,17 +72,18 @@ def find_files(settings: BuildSettings) -> list[CorpusFile]:
             f"{where}: no such file or folder: {pattern}; paths start from the folder of the YAML, {settings.folder}"
         )
     is_absolute = Path(given).expanduser().is_absolute()
-    return [
-        CorpusFile(
-            path,
-            path.relative_to(root).as_posix()
-            if is_absolute
-            else Path(os.path.relpath(path, settings.folder)).as_posix(),
-            path.relative_to(root).as_posix(),
-            len(paths) == 1,
-        )
-        for path in paths
-    ]
+    return [_corpus_file(path, root, root if is_absolute else settings.folder, len(paths) == 1) for path in paths]
+
+
+def is_text(folder: Path, given: str) -> bool:
+    """Whether ``corpus.path``, seen from ``folder``, names text files, each of which is a document."""
+    path = folder / Path(given).expanduser()
+    return path.suffix.lower() in _TEXTS[:-1] or path.is_dir()
+
+
+def _corpus_file(path: Path, root: Path, seen_from: Path, is_only: bool) -> CorpusFile:
+    name = Path(os.path.relpath(path, seen_from)).as_posix()
+    return CorpusFile(path, whole(name), whole(path.relative_to(root).as_posix()), is_only)
 
 
 def read_file(file: CorpusFile, settings: CorpusSettings) -> Iterator[Document]:
@@ -99,11 +102,11 @@ def read_file(file: CorpusFile, settings: CorpusSettings) -> Iterator[Document]:
     return _READERS[ending](file, settings)
 
 
-def _root(pattern: Path) -> Path:
-    """The folder before the first part with a wildcard."""
-    fixed = []
-    for part in pattern.parts[:-1]:
-        if any(character in part for character in _WILD):
-            break
-        fixed.append(part)
-    return Path(*fixed)
+def _cut(pattern: Path) -> tuple[Path, str]:
+    """The folder before the first part with a wildcard, and the rest; a folder that is there is meant as it is written."""
+    root, parts = Path(pattern.anchor), pattern.relative_to(pattern.anchor).parts
+    for place, part in enumerate(parts[:-1]):
+        if any(character in part for character in _WILD) and not (root / part).is_dir():
+            return root, str(Path(*parts[place:]))
+        root /= part
+    return root, parts[-1]

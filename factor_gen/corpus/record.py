@@ -12,7 +12,9 @@ from tqdm import tqdm
 
 from factor_gen.corpus.files import find_files
 from factor_gen.corpus.hub import current_commit, local_folder
+from factor_gen.portable import whole
 from factor_gen.settings import BuildSettings
+from lm_factuality.errors import DataError
 from lm_factuality.retrieval.hashed import sha256_of
 
 _DELAY = 2  # seconds before a progress bar shows
@@ -53,6 +55,19 @@ def from_json(values: Mapping[str, Any]) -> CorpusRecord:
     return CorpusRecord(**{**values, "files": tuple(FileRecord(**each) for each in values["files"])})
 
 
+def corpus_files(settings: BuildSettings) -> list[tuple[Path, str]]:
+    """The files that the corpus is read from, with their names seen from the YAML; none of a dataset of the Hub.
+
+    Raises:
+        DataError: there are no such files.
+    """
+    folder = local_folder(settings)
+    if folder is not None:
+        paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        return [(path, whole(path.relative_to(folder).as_posix())) for path in paths]
+    return [] if settings.corpus.dataset is not None else [(file.path, file.name) for file in find_files(settings)]
+
+
 def corpus_record(settings: BuildSettings, before: CorpusRecord | None = None) -> CorpusRecord:
     """The record of the corpus as it now is.
 
@@ -60,25 +75,25 @@ def corpus_record(settings: BuildSettings, before: CorpusRecord | None = None) -
     with the commit that it began with, though the dataset may have a newer one.
 
     Raises:
-        DataError: no such files or dataset.
+        DataError: no such files or dataset, or a file that cannot be read.
     """
     corpus = settings.corpus
-    folder = local_folder(settings)
-    if corpus.dataset is not None and folder is None:
+    if corpus.dataset is not None and local_folder(settings) is None:
         same = before is not None and (before.dataset, before.revision) == (corpus.dataset, corpus.revision)
         commit = before.commit if before is not None and same and before.commit else current_commit(settings)
         return CorpusRecord((), corpus.dataset, corpus.revision, commit)
-    if folder is not None:
-        named = [(path, path.relative_to(folder).as_posix()) for path in sorted(folder.rglob("*")) if path.is_file()]
-    else:
-        named = [(file.path, file.name) for file in find_files(settings)]
     known = {each.name: each for each in before.files} if before else {}
-    shown = tqdm(named, desc="corpus", unit=" files", delay=_DELAY, leave=False)
+    shown = tqdm(corpus_files(settings), desc="corpus", unit=" files", delay=_DELAY, leave=False)
     return CorpusRecord(tuple(_file_record(path, name, known.get(name)) for path, name in shown))
 
 
 def _file_record(path: Path, name: str, before: FileRecord | None) -> FileRecord:
-    stat = path.stat()
-    if before is not None and (before.bytes, before.mtime_ns) == (stat.st_size, stat.st_mtime_ns):
-        return before
-    return FileRecord(name, stat.st_size, sha256_of(path), stat.st_mtime_ns)
+    try:
+        stat = path.stat()
+        if before is not None and (before.bytes, before.mtime_ns) == (stat.st_size, stat.st_mtime_ns):
+            return before
+        return FileRecord(name, stat.st_size, sha256_of(path), stat.st_mtime_ns)
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be read: {error}; let yourself read it, or leave it out of corpus.path"
+        ) from error

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from factor_gen.portable import whole
 from factor_gen.records import Document
 from factor_gen.settings import CorpusSettings
 from lm_factuality.errors import DataError, did_you_mean
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _ID = "id"
 
 Bad = Callable[[str], DataError]
@@ -30,11 +28,6 @@ def to_document(values: Mapping[str, Any], settings: CorpusSettings, number: str
     if text is not None and not isinstance(text, str):
         raise bad(f"{settings.text!r} is a {type(text).__name__}, expected the text of a document")
     return Document(_identity(values, settings, number, bad), whole(text or ""), location)
-
-
-def whole(text: str) -> str:
-    """``text`` with U+FFFD for halves of surrogate pairs, which are no characters."""
-    return _SURROGATE.sub(_REPLACEMENT, text)
 
 
 def _identity(values: Mapping[str, Any], settings: CorpusSettings, number: str, bad: Bad) -> str:

@@ -25,19 +25,24 @@ _DELAY = 2  # seconds before a progress bar shows
 
 def run_local(settings: BuildSettings, folders: Sequence[StageFolder], shards: int, opener: Opener) -> None:
     """:func:`factor_gen.engine.run_shards` on this machine."""
-    with _Pool(settings, opener) as pool:
-        for source, target in pairwise(folders):
-            missing = [number for number in range(shards) if not target.has(number)]
-            workers = workers_of(settings, len(missing))
+    missing = [[number for number in range(shards) if not target.has(number)] for target in folders[1:]]
+    shared = [
+        numbers
+        for numbers, target in zip(missing, folders[1:], strict=True)
+        if not in_one_process(settings, target.stage)
+    ]
+    workers = workers_of(settings, max(map(len, shared), default=0))
+    with _Pool(settings, opener, workers) as pool:
+        for numbers, (source, target) in zip(missing, pairwise(folders), strict=True):
             with tqdm(
-                total=shards, initial=shards - len(missing), desc=target.stage, unit=" shards", delay=_DELAY
+                total=shards, initial=shards - len(numbers), desc=target.stage, unit=" shards", delay=_DELAY
             ) as bar:
-                if not missing:
+                if not numbers:
                     continue
-                if workers == 1 or in_one_process(settings, target.stage):
-                    made = _here(settings, opener, source, target, missing)
+                if workers == 1 or len(numbers) == 1 or in_one_process(settings, target.stage):
+                    made = _here(settings, opener, source, target, numbers)
                 else:
-                    made = pool.run(workers, source, target, missing)
+                    made = pool.run(source, target, numbers)
                 for _ in made:
                     bar.update()
 
@@ -55,9 +60,11 @@ def _here(
 
 
 class _Pool:
-    """Processes that are started when the first stage wants them, and serve the stages after it."""
+    """Processes that are started when the first stage wants them, and serve the stages after it: as many as the stage needs
+    that has the most to do."""
 
-    def __init__(self, settings: BuildSettings, opener: Opener) -> None:
+    def __init__(self, settings: BuildSettings, opener: Opener, workers: int) -> None:
+        self._workers = workers
         self._settings = settings
         self._opener = opener
         self._executor: ProcessPoolExecutor | None = None
@@ -69,7 +76,7 @@ class _Pool:
         if self._executor is not None:  # what is under way is finished and kept, also after an error or Ctrl-C
             self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def run(self, workers: int, source: StageFolder, target: StageFolder, numbers: Sequence[int]) -> Iterator[int]:
+    def run(self, source: StageFolder, target: StageFolder, numbers: Sequence[int]) -> Iterator[int]:
         """Makes the shards ``numbers``; yields each when it is there.
 
         Raises:
@@ -77,7 +84,7 @@ class _Pool:
         """
         if self._executor is None:
             self._executor = ProcessPoolExecutor(
-                workers, multiprocessing.get_context("spawn"), _start, (self._settings, self._opener)
+                self._workers, multiprocessing.get_context("spawn"), _start, (self._settings, self._opener)
             )
         target.forget_begun()
         try:

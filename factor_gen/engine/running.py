@@ -14,7 +14,7 @@ from factor_gen.stages import Stage
 from lm_factuality.errors import FactualityError
 
 _LOG = logging.getLogger(__name__)
-_KEPT = "the shards that are finished are kept: start the build again to go on"
+_KEPT = "the shards that are finished are kept: the same command goes on with the rest"
 
 
 class StageFailed(FactualityError):
@@ -41,7 +41,8 @@ def run_shards(settings: BuildSettings, folders: Sequence[StageFolder], shards: 
 
 
 def make_shard(stage: Stage, source: StageFolder, target: StageFolder, number: int) -> None:
-    """Makes one shard of ``stage``, unless it is there.
+    """Makes one shard of ``stage``, unless it is there. Where requests to a model failed, the stage raises an error, so that no
+    shard is written without their answers.
 
     Raises:
         StageFailed: the stage raised an error, or did not return every example.
@@ -76,8 +77,8 @@ def died(source: StageFolder, target: StageFolder, numbers: Sequence[int]) -> St
     """The error for a process that ended while it was at work on one of the shards ``numbers``."""
     named = "; ".join(where(target, number, source.read(number)) for number in numbers) or f"stage {target.stage}"
     return StageFailed(
-        f"{named}: the process at work on it died, as it does when memory runs out; {_KEPT}, with fewer --workers or a "
-        "smaller shard"
+        f"{named}: the process at work on it died, as it does when memory runs out; {_KEPT}, best "
+        "with fewer --workers or a smaller shard"
     )
 
 

@@ -36,8 +36,14 @@ def in_batches(
     """``score`` of all batches, put back in order. Nothing is fetched from a GPU before all batches are on their way."""
     import torch
 
+    from factor_gen.filters.precision import full_precision
+
     places, scores = [], []
-    with torch.inference_mode(), tqdm(total=len(lengths), desc=description, unit=" texts", delay=2) as bar:
+    with (
+        torch.inference_mode(),
+        full_precision(),
+        tqdm(total=len(lengths), desc=description, unit=" texts", delay=2) as bar,
+    ):
         for batch in batches(lengths, budget):
             scores.append(score(batch))
             places += batch

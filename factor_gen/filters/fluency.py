@@ -11,7 +11,8 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from factor_gen.filters.batches import in_batches, padded
-from judges.biographies.inference_models import default_device, dtype_of
+from factor_gen.filters.precision import DTYPE
+from judges.biographies.inference_models import default_device
 from lm_factuality.errors import ModelError
 
 _TYPICAL = 64  # tokens of a sentence; a vocabulary of 50,000 makes 200 kB of numbers out of each
@@ -33,7 +34,7 @@ class FluencyModel:
         device = device or default_device()
         try:
             self._tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
-            loaded = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=dtype_of(device))
+            loaded = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=DTYPE)
         except (OSError, ValueError, ImportError, RuntimeError) as error:
             first = (str(error).strip().splitlines() or [repr(error)])[0]
             raise ModelError(

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from factor_gen.filters.batches import in_batches, padded
+from factor_gen.filters.precision import DTYPE
 from judges.biographies.inference_models import find_label, load_classifier
 from lm_factuality.errors import ModelError
 
@@ -45,7 +46,7 @@ class NliModel:
         Raises:
             ModelError: there is no such model here, it is no classifier, or no label of it is called contradiction.
         """
-        self.model, self._tokenizer, self._longest = load_classifier(name, revision, device)
+        self.model, self._tokenizer, self._longest = load_classifier(name, revision, device, dtype=DTYPE)
         self.budget = batch_size * _TYPICAL  # tokens a batch
         self._label = find_label(name, self.model.config.id2label, _NAMES)
         self._frame = _frame(name, self._tokenizer)

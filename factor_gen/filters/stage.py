@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NOT_CONTRADICTORY, NOT_FLUENT, NOT_SCORED = "not contradictory", "not fluent", "not scored"
 _DIGITS = 4  # of a score: the same sentence in another batch differs in the sixth
+_DTYPE = "float32"  # on a GPU too: see factor_gen.filters.precision
 
 
 class Filters:
@@ -41,12 +42,12 @@ class Filters:
         found: dict[str, Any] = {"nli": "none", "fluency": "none"}
         if nli is not None:
             found["nli"] = {
-                **model_identity(nli.model, nli.revision), "dtype": self._dtype, "threshold": nli.threshold,
+                **model_identity(nli.model, nli.revision), "dtype": _DTYPE, "threshold": nli.threshold,
                 "coreference": nli.coreference, "context": nli.context,
             }  # fmt: skip
         if fluency is not None:
             identity = model_identity(fluency.model, fluency.revision)
-            found["fluency"] = {**identity, "dtype": self._dtype, "margin": fluency.margin}
+            found["fluency"] = {**identity, "dtype": _DTYPE, "margin": fluency.margin}
         return found
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
@@ -116,12 +117,6 @@ class Filters:
         fluency = self._settings.fluency
         assert fluency is not None
         return FluencyModel(fluency.model, fluency.revision, fluency.batch_size, self._device)
-
-    @property
-    def _dtype(self) -> str:
-        from judges.biographies.inference_models import default_device, dtype_of
-
-        return str(dtype_of(self._device or default_device())).removeprefix("torch.")
 
 
 def _judged(candidate: Candidate, score: float, threshold: float, reason: str) -> Candidate:

@@ -8,8 +8,9 @@ from typing import Any
 import yaml
 
 from factor_gen.output.counts import Counts
-from factor_gen.output.provenance import Provenance, models, portable
-from factor_gen.output.rows import CUT_PREFIX, CUT_WORDS, PREFIX, encodable
+from factor_gen.output.provenance import Provenance, models
+from factor_gen.output.rows import CUT_PREFIX, CUT_WORDS, PREFIX
+from factor_gen.portable import portable, whole
 from factor_gen.records import CIRCUMSTANCE, COREFERENCE, ENTITY, ERROR_TYPES, LINK, PREDICATE
 from factor_gen.settings import BuildSettings
 
@@ -44,7 +45,7 @@ def dataset_card(
         _making(settings), _stages(counts), _candidates(counts), _rows(counts), _audit(audit), _running(settings),
         _limits(settings), _settings(settings, provenance),
     ]  # fmt: skip
-    return encodable("\n".join(parts))
+    return whole("\n".join(parts))
 
 
 def _front_matter(settings: BuildSettings, counts: Counts) -> str:
@@ -95,20 +96,34 @@ def _source(settings: BuildSettings, provenance: Provenance) -> str:
 
 def _making(settings: BuildSettings) -> str:
     select, generate, choose = settings.select, settings.generate, settings.choose
-    longest = f" and at most {select.max_words}" if select.max_words else ""
+    lengths = f"{select.min_words} to {select.max_words} words"
     sentences = {"random": "one drawn at random", "first": "the first", "last": "the last"}[select.position]
     fewest = f" Rows of fewer than {choose.min_types} types were left out." if choose.min_types > 1 else ""
+    compound = _compounds(settings) if choose.hide_centre else ""
     lines = [
-        f"1. **Select.** Of each document, among sentences of at least {select.min_words} words{longest} that are no headlines, "
-        f"{sentences}; the prefix is all text before it.",
+        f"1. **Select.** Of each document, among sentences of {lengths} that are no headlines, {sentences}; "
+        "the prefix is all text before it.",
         f"2. **Types.** Tagger `{settings.types.tagger}`: which of {', '.join(settings.types.types)} the sentence has something "
         "to edit for.",
         f"3. **Generate.** `{generate.generator}`: {_GENERATORS.get(generate.generator, 'a generator of its own')}; up to "
         f"{generate.per_type} a type.",
         f"4. **Filter.** {_nli(settings)} {_fluency(settings)}",
-        f"5. **Choose.** {choose.contradictions}, one a type while types last; among those of a type: {choose.pick}.{fewest}",
+        f"5. **Choose.** {choose.contradictions}, one a type while types last; among those of a type: {choose.pick}.{fewest}"
+        f"{compound}",
     ]  # fmt: skip
     return "## How it was made\n\n" + "\n".join(lines) + "\n"
+
+
+def _compounds(settings: BuildSettings) -> str:
+    """What ``hide_centre`` does, and that no filter saw the outcome."""
+    unseen = "" if settings.filter.nli is None and settings.filter.fluency is None else (
+        " **No filter saw such a sentence as a whole**: each of its two edits passed by itself, and its cells for the filters' "
+        "scores are empty."
+    )  # fmt: skip
+    return (
+        " So that the true sentence is not always the one that all others resemble, the second and later contradictions of some "
+        f"rows have the edit of the first made in them too (`+` in the column of the generator).{unseen}"
+    )
 
 
 def _nli(settings: BuildSettings) -> str:
@@ -235,12 +250,10 @@ def _settings(settings: BuildSettings, provenance: Provenance) -> str:
     text = (
         f"## Settings\n\nSeed {settings.seed}. `manifest.json` has the versions, sums and counts that go with them.\n"
     )
-    used = models(settings)
+    used = models(provenance.stages)
     if used:
-        text += "\n" + _table(
-            ("stage", "model", "revision"),
-            [(each["stage"], each.get("model") or each.get("judge"), each.get("revision", "")) for each in used],
-        )
+        rows = [(each["stage"], each["model"], each.get("revision", "")) for each in used]
+        text += "\n" + _table(("stage", "model", "revision"), rows)
     dumped = yaml.safe_dump(provenance.effective_settings(), sort_keys=False, allow_unicode=True)
     return f"{text}\n```yaml\n{dumped}```\n"
 

@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from factor_gen.audit.words import distance
 from factor_gen.choose import Chosen
 from factor_gen.records import ERROR_TYPES, Example
-from lm_factuality.errors import ConfigError
 
 STAGES = ("read", "select", "types", "generate", "filter", "choose")
 
@@ -49,7 +49,7 @@ class Counts:
             self.rows += 1
             self.chosen.update(types)
             self.row_types[len(set(types))] += 1
-            self.distances.update(edit_distance(example.completion, each.text) for each in item.contradictions)
+            self.distances.update(distance(example.completion, each.text) for each in item.contradictions)
         else:
             self.unused[stage_and_reason(item)] += 1
 
@@ -105,19 +105,6 @@ def stage_and_reason(example: Example) -> tuple[str, str]:
     """The two halves of ``example.unused``."""
     stage, _, reason = example.unused.partition(": ")
     return (stage, reason) if reason else ("choose", example.unused or "no reason given")
-
-
-def edit_distance(completion: str, contradiction: str) -> int:
-    """Words that are put in, left out or exchanged, as the last line of table 2 counts.
-
-    Raises:
-        ConfigError: rapidfuzz is not installed.
-    """
-    try:
-        from rapidfuzz.distance import Levenshtein
-    except ImportError as error:
-        raise ConfigError("rapidfuzz is not installed: pip install 'lm-factuality[generate]'") from error
-    return int(Levenshtein.distance(completion.split(), contradiction.split()))
 
 
 def _place(stage: str) -> int:

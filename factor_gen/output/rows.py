@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
 from factor_gen.choose import Chosen
+from factor_gen.context import last_words
+from factor_gen.portable import whole
 from factor_gen.records import Candidate
 
 Cell: TypeAlias = str | float | None
@@ -15,8 +16,6 @@ PREFIX = "full_prefix"  # all text before the completion; the task reads this on
 CUT_PREFIX = "turncated_prefixes"  # as the published files spell it; the authors' script reads this one
 CUT_WORDS = 1024  # words are at least as many tokens, and the authors' models see 1,024 tokens (section 4.2)
 NUMBERS = ("nli", "fluency")
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def columns(contradictions: int) -> dict[str, type]:
@@ -39,10 +38,10 @@ def make_row(chosen: Chosen, contradictions: int) -> dict[str, Cell]:
             f"document {chosen.example.doc_id!r}: {len(chosen.contradictions)} contradictions chosen, expected {contradictions}"
         )
     example = chosen.example
-    prefix = encodable(example.prefix)
+    prefix = whole(example.prefix)
     row: dict[str, Cell] = {
-        "doc_id": encodable(example.doc_id), PREFIX: prefix, CUT_PREFIX: last_words(prefix),
-        "completion": encodable(example.completion),
+        "doc_id": whole(example.doc_id), PREFIX: prefix, CUT_PREFIX: last_words(prefix, CUT_WORDS),
+        "completion": whole(example.completion),
     }  # fmt: skip
     for index, candidate in enumerate(chosen.contradictions):
         row |= {f"contradiction_{index}{suffix}": cell for suffix, cell in _cells(candidate).items()}
@@ -51,17 +50,6 @@ def make_row(chosen: Chosen, contradictions: int) -> dict[str, Cell]:
 
 def _cells(candidate: Candidate) -> Mapping[str, Cell]:
     return {
-        "": encodable(candidate.text), "_type": candidate.type, "_edit": encodable(candidate.edit),
+        "": whole(candidate.text), "_type": candidate.type, "_edit": whole(candidate.edit),
         "_generator": candidate.generator, "_nli": candidate.contradiction, "_fluency": candidate.fluency,
     }  # fmt: skip
-
-
-def last_words(text: str, words: int = CUT_WORDS) -> str:
-    """The end of ``text`` from its last ``words`` words on, white space after them included."""
-    pieces = text.rsplit(None, words)
-    return text[len(pieces[0]) :].lstrip() if len(pieces) > words else text
-
-
-def encodable(text: str) -> str:
-    """``text`` with U+FFFD for halves of surrogate pairs, which no file in UTF-8 can hold."""
-    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)

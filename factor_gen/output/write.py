@@ -15,18 +15,18 @@ from tqdm import tqdm
 from factor_gen.choose import Chosen
 from factor_gen.output.card import dataset_card
 from factor_gen.output.counts import Counts, stage_and_reason
+from factor_gen.output.folder import FORMAT, MANIFEST, file_names, refuse_to_overwrite, show
 from factor_gen.output.provenance import Provenance, models, versions
-from factor_gen.output.rows import columns, encodable, make_row
+from factor_gen.output.rows import columns, make_row
 from factor_gen.output.tables import CsvWriter, ParquetWriter, TableWriter
 from factor_gen.output.task import task_yaml
+from factor_gen.portable import whole
 from factor_gen.records import Example
 from factor_gen.settings import BuildSettings
 from lm_factuality.errors import DataError
 from lm_factuality.files import write_json, write_text
 from lm_factuality.retrieval.hashed import sha256_of
 
-MANIFEST = "manifest.json"
-FORMAT = 1
 _PART = ".output.part"  # a folder that files are written in before they are shown
 _REASONS = 5  # that the error about a build without rows names
 
@@ -51,33 +51,25 @@ def write_benchmark(
     """Writes ``items`` (rows, and the documents that gave none) to ``out`` with a task, a card and a manifest.
 
     Rows are written as they come. ``audit`` is asked once all have been; its answer goes on the card and into the manifest.
-    Files of an earlier build stay as they are until all new ones are complete. The manifest goes first and comes last, so that a
-    folder that has one holds the files that it lists.
+    Files of an earlier build stay as they are until all new ones are complete; then those go that the new one does not replace.
 
     Raises:
-        DataError: no document gave a row, or ``out`` cannot be written.
+        DataError: no document gave a row, ``out`` cannot be written, or holds what no build wrote where a file would go.
         ValueError: a row has another number of contradictions than the settings say.
     """
+    refuse_to_overwrite(settings, out)
     part = out / _PART
     try:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         try:
             counts = _write_all(settings, items, part, provenance, audit)
-            files = _show(part, out)
+            files = show(part, out)
         finally:
             shutil.rmtree(part, ignore_errors=True)
     except OSError as error:
         raise DataError(f"{out}: cannot be written: {error}; free some space or choose another folder") from error
-    return Written({kind: files[name] for kind, name in _names(settings).items()}, counts)
-
-
-def _names(settings: BuildSettings) -> dict[str, str]:
-    name = settings.name
-    return {
-        "csv": f"{name}.csv", "parquet": f"{name}.parquet", "task": f"{name}.yaml", "card": "README.md", "unused": "unused.jsonl",
-        "manifest": MANIFEST,
-    }  # fmt: skip
+    return Written({kind: files[name] for kind, name in file_names(settings).items()}, counts)
 
 
 def _write_all(
@@ -87,7 +79,7 @@ def _write_all(
     provenance: Provenance,
     audit: Audit | None,
 ) -> Counts:
-    names = _names(settings)
+    names = file_names(settings)
     counts = _write_rows(settings, items, folder)
     if not counts.rows:
         raise DataError(_no_rows(counts))
@@ -102,7 +94,7 @@ def _write_all(
     manifest = {
         "format": FORMAT, "name": settings.name, "seed": settings.seed,
         "command": provenance.command or f"factor-gen build {settings.name}.yaml --out {settings.name}",
-        "settings": provenance.effective_settings(), "corpus": dict(provenance.corpus), "models": models(settings),
+        "settings": provenance.effective_settings(), "corpus": dict(provenance.corpus), "models": models(provenance.stages),
         "stages": {name: dict(fingerprint) for name, fingerprint in provenance.stages.items()},
         "versions": versions(settings), "counts": counts.to_json(), "audit": dict(audited) if audited else None, "files": files,
     }  # fmt: skip
@@ -111,7 +103,7 @@ def _write_all(
 
 
 def _write_rows(settings: BuildSettings, items: Iterable[Chosen | Example], folder: Path) -> Counts:
-    names, number = _names(settings), settings.choose.contradictions
+    names, number = file_names(settings), settings.choose.contradictions
     heads = columns(number)
     counts = Counts()
     with contextlib.ExitStack() as stack:
@@ -128,7 +120,7 @@ def _write_rows(settings: BuildSettings, items: Iterable[Chosen | Example], fold
                     table.write(row)
             else:
                 stage, reason = stage_and_reason(item)
-                line = {"doc_id": encodable(item.doc_id), "stage": stage, "reason": reason}
+                line = {"doc_id": whole(item.doc_id), "stage": stage, "reason": reason}
                 unused.write(json.dumps(line, ensure_ascii=False) + "\n")
     return counts
 
@@ -141,12 +133,3 @@ def _no_rows(counts: Counts) -> str:
         f"no rows: none of the {counts.documents} documents gave one ({'; '.join(reasons)}); a document needs some text and then "
         "a sentence that can be made wrong"
     )
-
-
-def _show(part: Path, out: Path) -> dict[str, Path]:
-    """Moves the files where they belong; returns them by name."""
-    (out / MANIFEST).unlink(missing_ok=True)
-    shown = {}
-    for path in sorted(part.iterdir(), key=lambda path: (path.name == MANIFEST, path.name)):
-        shown[path.name] = path.replace(out / path.name)
-    return shown

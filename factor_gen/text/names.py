@@ -16,6 +16,7 @@ _SAYING = word_set(DATA, "saying")
 _JOINTS = frozenset(["de", "von", "van", "der", "den", "bin", "al", "el", "da", "di", "du", "la", "le", "dos", "del"])
 _ORGANISATION_JOINTS = frozenset(["of", "for", "and", "the", "on", "&"])
 _NO_NAMES = word_set(DATA, "no names")  # fmt: skip
+_SETTLEMENTS = word_set(DATA, "settlements")
 _MONTHS = word_set(DATA, "months")
 _TICKER_OR_COMPOUND = re.compile(r"\w\.\w+$|-[a-z]")  # GOOGL.O, Washington-based
 _ENDS = frozenset([".", "!", "?", ":", "...", "“", '"', "(", "-", "–", "—", ";", "‘", "•"])
@@ -148,6 +149,8 @@ def _kind(text: str, tokens: Sequence[Token], start: int, end: int, titled: bool
         return PLACE
     if any(word in organisation_words() for word in words):
         return ORGANISATION
+    if before == "of" and start > 1 and tokens[start - 2].text in _SETTLEMENTS:
+        return PLACE  # the town of Tarn
     if titled and len(words) <= 4:
         return PERSON
     if len(words) == 1:

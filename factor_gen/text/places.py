@@ -43,6 +43,14 @@ def places() -> Mapping[str, str]:
 
 
 @cache
+def country_of_city() -> Mapping[str, str]:
+    """The country by name of the city; of cities that share a name, the largest's."""
+    names = {each["iso"]: each["name"] for each in _geonames().get_countries().values()}
+    cities = sorted(_geonames().get_cities().values(), key=lambda city: int(city["population"]))
+    return {city["name"]: names[city["countrycode"]] for city in cities if city["countrycode"] in names}
+
+
+@cache
 def nationalities() -> Mapping[str, tuple[str, int]]:
     """Country and frequency (3 often, 1 seldom) by adjective."""
     return {row[0]: (row[1], int(row[2])) for row in rows(DATA / "nationalities.tsv", 3)}

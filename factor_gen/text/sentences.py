@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 _LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")  # what str.splitlines takes for line breaks
 _SPACE = re.compile(r"[^\S \t]")
+_PIECE = 4_000  # characters looked at together: quotes that nothing closes take sentencex the square of their number
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
@@ -13,18 +15,36 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
     A line break ends a sentence: News-FACTOR's sentences end at line breaks, which headings and lists need as well.
     """
-    from sentencex import get_sentence_boundaries
-
     spans = []
     for line in _LINE.finditer(text):
         if line.group().isspace():
             continue
         plain = _SPACE.sub(" ", line.group())  # sentencex panics at a no-break space before some initials
-        for boundary in get_sentence_boundaries("en", plain):
-            start, end = line.start() + boundary["start_index"], line.start() + boundary["end_index"]
+        for first, last in _in_line(plain):
+            start, end = line.start() + first, line.start() + last
             sentence = text[start:end]
             start += len(sentence) - len(sentence.lstrip())
             end -= len(sentence) - len(sentence.rstrip())
             if start < end:
                 spans.append((start, end))
     return spans
+
+
+def _in_line(line: str) -> Iterator[tuple[int, int]]:
+    """The spans of a line, piece after piece. A piece begins where the last sentence of the one before it did, which may go on.
+    If that fills half a piece, it begins where the one before it ended, and what goes on there is added to the sentence."""
+    from sentencex import get_sentence_boundaries
+
+    start, begun = 0, None
+    while start < len(line):
+        end = min(start + _PIECE, len(line))
+        bounds = get_sentence_boundaries("en", line[start:end])
+        found = [(start + each["start_index"], start + each["end_index"]) for each in bounds] or [(start, end)]
+        if begun is not None:
+            found[0] = (begun, found[0][1])
+        if end == len(line):
+            yield from found
+            return
+        yield from found[:-1]
+        last = found[-1][0]
+        start, begun = (end, last) if last < start + _PIECE // 2 else (last, None)

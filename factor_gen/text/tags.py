@@ -65,6 +65,8 @@ def mend(words: Sequence[str], tags: Sequence[str]) -> list[str]:
             mended[i] = "JJ" if _LETTER_TAIL.search(word) or _ORDINAL.fullmatch(word) else "CD"
         elif small in _WORD_NUMBERS:
             mended[i] = "CD"
+        elif word == "May" and i:
+            mended[i] = "NNP"  # the month
         elif small in MODALS:
             mended[i] = "MD" if tag != "NN" or small not in ("will", "may", "might") else tag
             if small in ("will", "may", "might") and before_tag not in ("DT", "PRP$", "JJ", "POS") and word == small:

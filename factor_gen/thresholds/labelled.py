@@ -16,7 +16,7 @@ from lm_factuality.errors import DataError, did_you_mean, refuse
 
 TEXTS = ("prefix", "completion", "contradiction")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_LABELS = {"0": False, "1": True, "false": False, "true": True}
+_LABELS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _row(
 
 
 def _label(where: str, column: str, value: Any, problems: list[str]) -> bool:
-    key = str(int(value)) if isinstance(value, bool | int) else str(value).strip().lower()
+    key = str(int(value)) if value in (0, 1) else str(value).strip().lower()
     if key not in _LABELS:
         problems.append(f"{where}: {column} is {value!r}, expected 0 or 1")
         return False

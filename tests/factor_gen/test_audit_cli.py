@@ -85,6 +85,52 @@ def test_a_task_yaml_with_a_language_model(
     assert "20 of 40 rows" in capsys.readouterr().out
 
 
+def test_what_is_a_leak_is_for_the_user_to_say(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    everything = tmp_path / "all.json"
+    main(["audit", str(table), "--sample", "30", "--least-effect", "90", "--json", str(everything)])
+    found = json.loads(everything.read_text(encoding="utf-8"))
+    assert found["leaks"] == []
+    assert "most spaces before punctuation" in found["slight"]
+    assert "slight leak, above chance by" in capsys.readouterr().out
+
+
+def _write(path: Path, rows: list[list[str]], names: list[str]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([names, *rows])
+    return path
+
+
+def test_fix_writes_nothing_where_no_row_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _write(
+        tmp_path / "gaps.csv", [[str(n), "p", f"True {n}.", f"False {n}.", "", ""] for n in range(12)], _NAMES
+    )
+    fixed, flagged = tmp_path / "fixed.csv", tmp_path / "rows.jsonl"
+    assert main(["audit", str(path), "--fix", str(fixed), "--rows", str(flagged)]) == 1
+    shown = capsys.readouterr()
+    assert "no row would be left, so nothing is written (cannot be scored: 12)" in shown.err
+    assert "nan" not in shown.out
+    assert "identical choices" not in shown.out
+    assert not fixed.exists()
+    assert not flagged.exists()
+
+
+def test_a_table_with_full_prefixes_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [[str(n), f"Text {n}. ", f"True {n}.", f"False {n}.", f"Not {n}.", f"No {n}."] for n in range(12)]
+    path = _write(tmp_path / "full.csv", rows, ["doc_id", "full_prefix", *_NAMES[2:]])
+    assert main(["audit", str(path), "--fix", str(tmp_path / "fixed.csv")]) == 0
+    assert "12 rows of 12 documents" in capsys.readouterr().out
+    assert main(["audit", str(_write(tmp_path / "none.csv", rows, ["doc_id", "before", *_NAMES[2:]]))]) == 1
+    message = capsys.readouterr().err
+    assert all(name in message for name in ("turncated_prefixes", "truncated_prefixes", "'prefix'", "full_prefix"))
+
+
+@pytest.mark.parametrize("points", ["-1", "much", "nan", "101"])
+def test_points_are_points(table: Path, points: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["audit", str(table), "--least-effect", points])
+    assert "expected percentage points from 0 to 100" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -118,8 +164,9 @@ def test_lines_that_cannot_be_read_are_named(table: Path, capsys: pytest.Capture
     assert "lines that cannot be read and are left out: 1" in capsys.readouterr().out
 
 
-def test_a_card_gets_every_baseline(table: Path) -> None:
+def test_a_card_gets_every_baseline_that_is_shown(table: Path) -> None:
     figures = card_figures(read_benchmark(str(table)).rows)
     assert figures["most spaces before punctuation"]["accuracy"] > 0.6
     assert "above chance by" in str(figures["most spaces before punctuation"]["verdict"])
+    assert "second least digits" not in figures
     assert {tuple(each) for each in figures.values()} == {("rows", "accuracy", "95% interval", "chance", "verdict")}

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from factor_gen import pipeline
 from factor_gen.cli import build as command
+from factor_gen.records import Example
+from factor_gen.settings import BuildSettings
+from factor_gen.stages import Stage
 from lm_factuality.errors import ConfigError
 from tests.factor_gen.corpora import write_corpus
-from tests.factor_gen.tiny_stages import open_tiny
+from tests.factor_gen.tiny_stages import TinyStage, open_tiny
 
 
 @pytest.fixture
@@ -41,6 +45,27 @@ def test_a_build_says_what_became_of_the_documents_and_what_to_type(
     assert f"lm-factuality run --model hf --model_args pretrained=gpt2 --include_path {out} --tasks corpus" in said
     assert f"factor-gen audit {out}/corpus.csv" in said
     assert '"factor-gen build corpus.yaml --out corpus"' in (out / "manifest.json").read_text()
+
+
+def test_what_the_generator_wrote_in_vain_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Wasteful(TinyStage):
+        def _one(self, example: Example) -> Example:
+            return replace(super()._one(example), lost={"no edit": 2, "no such words": 5})
+
+    def opener(settings: BuildSettings, name: str) -> Stage:
+        return Wasteful(name, settings.seed) if name == "generate" else open_tiny(settings, name)
+
+    real = pipeline.build
+    monkeypatch.setattr(pipeline, "build", lambda *given, **named: real(*given, **named, opener=opener))
+    path = write_corpus(tmp_path, documents=3)
+    for until in ("generate", "choose"):
+        assert run(str(path), "--out", str(tmp_path / "out"), "--workers", "1", "--until", until) == 0
+        said = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert said.index(["no", "such", "words", "15"]) < said.index(["no", "edit", "6"])
+    assert run(str(path), "--out", str(tmp_path / "out"), "--workers", "1", "--until", "types") == 0
+    assert "could not be used" not in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("tiny")

@@ -42,6 +42,22 @@ def test_types_last_as_long_as_they_can(pick: str) -> None:
     assert Counter(each.type for each in two[0].contradictions) == {"entity": 2, "link": 1}
 
 
+@pytest.mark.parametrize("pick", ["balanced", "random"])
+def test_a_type_that_is_rare_among_many_lasts_too(pick: str) -> None:
+    many = [candidate(f"It is {n}.", ("entity", "predicate")[n % 2]) for n in range(200)]
+    rare = [candidate("It was.", "link"), candidate("It is here.", "circumstance"), candidate("She is.", "coreference")]
+    rows = chosen([example([*many, *rare], str(n)) for n in range(20)], pick=pick, min_types=3)
+    kinds = [{each.type for each in row.contradictions} for row in rows if isinstance(row, Chosen)]
+    assert [len(each) for each in kinds] == [3] * 20
+    assert {"link", "circumstance", "coreference"} < set().union(*kinds)
+    for row in chosen([example([*many, *rare])], pick=pick, contradictions=5):
+        assert isinstance(row, Chosen)
+        assert {each.type for each in row.contradictions} == set(ERROR_TYPES)
+    (row,) = chosen([example([*many, *rare])], pick=pick, contradictions=30)
+    assert isinstance(row, Chosen)
+    assert len({each.text for each in row.contradictions}) == 30
+
+
 def test_rejected_and_repeated_candidates_do_not_count() -> None:
     few = [candidate("One."), candidate("One. "), candidate("Two."), candidate("Three.", rejected="not fluent")]
     (row,) = chosen([example(few)])

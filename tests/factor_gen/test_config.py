@@ -7,9 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from factor_gen.config import describe, load_build
-from factor_gen.settings import ChooseSettings, FluencySettings, NliSettings, SelectSettings, TypesSettings
+from factor_gen.output import Provenance
+from factor_gen.settings import (
+    ChooseSettings,
+    FilterSettings,
+    FluencySettings,
+    GenerateSettings,
+    NliSettings,
+    SelectSettings,
+    TypesSettings,
+)
 from lm_factuality.errors import ConfigError
 
 Write = Callable[..., Path]
@@ -99,6 +109,17 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
         (SHORT + "filter: {nli: {threshold: .nan}}", "filter.nli.threshold is nan; expected a number from 0 to 1"),
         (SHORT + "filter: {fluency: {margin: .inf}}", "filter.fluency.margin is inf; expected a number of 0 or more"),
         (SHORT + "filter: {nil: none}", "unknown key 'nil' of filter; did you mean nli?"),
+        (SHORT + "select: {min_words: 300}", "select.max_words is 200; expected at least min_words, which is 300"),
+        (SHORT + "choose: {min_types: 4}", "choose.min_types is 4; expected at most choose.contradictions, which is 3"),
+        (SHORT + "choose: {hide_centre: 1}", "choose.hide_centre is 1; expected true or false"),
+        (SHORT + "choose: {hide_centre: 'true'}", "choose.hide_centre is 'true'; expected true or false"),
+        ("corpus: a\ngenerate: {generator: rules, judge: x}", "generate.judge is for the generator llm"),
+        ("corpus: a\ngenerate: {generator: rules, prompts: x}", "generate.prompts is for the generator llm"),
+        ("corpus: a\ngenerate: {generator: rules, context: 9}", "generate.context is for the generator llm"),
+        (SHORT + "types: {model: en_core_web_lg}", "types.model is for the tagger spacy, and the tagger is pattern"),
+        ("corpus: {path: '*.txt', text: body}\ngenerate: rules", "corpus.text is for tables, and a text file"),
+        ("corpus: {path: a.MD, id: name}\ngenerate: rules", "corpus.id is for tables, and a text file"),
+        ("corpus: {path: ., text: body}\ngenerate: rules", "corpus.text is for tables, and a text file"),
         (SHORT + "choose: {contradictions: 0}", "choose.contradictions is 0"),
         (SHORT + "name: my corpus", "name is 'my corpus'; expected letters, digits, _ and - alone"),
         (SHORT + "seed: -1", "seed is -1; expected a whole number of 0 or more"),
@@ -130,7 +151,73 @@ def test_the_description_is_json_without_this_machines_folders(write: Write, tmp
     assert about["corpus"]["path"] == "news.jsonl"
     assert about["filter"] == {
         "nli": "none",
-        "fluency": {"model": "tiny", "revision": None, "margin": 0.2, "batch_size": 32},
+        "fluency": {"model": "tiny", "margin": 0.2, "batch_size": 32},
     }
     assert "engine" not in about
     assert "workers" not in about
+
+
+def test_true_and_false_are_read(write: Write) -> None:
+    assert load_build(write(SHORT + "choose: {hide_centre: true}")).choose == ChooseSettings(hide_centre=True)
+    assert load_build(write(SHORT + "choose: {hide_centre: false}")).choose == ChooseSettings()
+
+
+def test_what_an_include_says_for_another_generator_is_passed_over(write: Write) -> None:
+    write(
+        "generate: {generator: llm, judge: a-server, context: 20}\ntypes: {tagger: spacy, model: large}\ncorpus: a.jsonl",
+        "base.yaml",
+    )
+    settings = load_build(write("include: base.yaml\ngenerate: rules\ntypes: {tagger: pattern}\n"))
+    assert settings.generate == GenerateSettings("rules")
+    assert settings.types == TypesSettings()
+
+
+def test_all_paths_of_an_include_start_from_it(write: Write, tmp_path: Path) -> None:
+    for name in ("nli", "gpt", "spacy", "data"):
+        (tmp_path / "bases" / name).mkdir(parents=True)
+    write(
+        "corpus: {dataset: data}\nfilter: {nli: {model: nli}, fluency: {model: gpt}}\ntypes: {tagger: spacy, model: spacy}\n"
+        "generate: {generator: llm, judge: judges/mine.yaml, prompts: my_prompts}\n",
+        "bases/base.yaml",
+    )
+    settings = load_build(write("include: bases/base.yaml\n"))
+    assert settings.corpus.dataset == "bases/data"
+    assert settings.filter == FilterSettings(NliSettings("bases/nli"), FluencySettings("bases/gpt"))
+    assert settings.types.model == "bases/spacy"
+    assert (settings.generate.judge, settings.generate.prompts) == ("bases/judges/mine.yaml", "bases/my_prompts")
+
+
+@pytest.mark.parametrize("path", ["~/texts/*.jsonl", "/texts/*.jsonl"])
+def test_names_and_whole_paths_of_an_include_stay_as_they_are(write: Write, path: str) -> None:
+    write(
+        f"corpus: {path}\nfilter: {{nli: {{model: some/model}}, fluency: {{model: ~/gpt}}}}\n"
+        "generate: {generator: llm, judge: a-server}\n",
+        "bases/base.yaml",
+    )
+    settings = load_build(write("include: bases/base.yaml\n"))
+    assert settings.corpus.path == path
+    assert settings.filter == FilterSettings(NliSettings("some/model"), FluencySettings("~/gpt"))
+    assert settings.generate.judge == "a-server"
+
+
+def test_a_build_knows_the_files_that_describe_it(write: Write, tmp_path: Path) -> None:
+    write(SHORT, "bases/base.yaml")
+    settings = load_build(write("include: bases/base.yaml\n"))
+    assert settings.yamls == (tmp_path / "my_news.yaml", tmp_path / "bases" / "base.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SHORT,
+        SHORT + "filter: none\nseed: 3\nselect: {max_words: 50}\nchoose: {hide_centre: true, min_types: 2}",
+        "corpus: {path: a.jsonl, text: body, id: name, documents: 9, license: MIT, source: '/s/'}\ngenerate: rules\nfilter: {nli: none}",
+        "corpus: {dataset: some/news, config: en, revision: v1}\ntypes: {tagger: spacy, types: [link, entity]}\n"
+        "generate: {generator: llm, judge: a-server, context: 5}\nfilter: {nli: {revision: abc}}",
+    ],
+)  # fmt: skip
+def test_what_a_manifest_says_can_be_built(write: Write, text: str) -> None:
+    settings = load_build(write(text))
+    provenance = Provenance(describe(settings))
+    for about in (describe(settings), provenance.effective_settings(), json.loads(json.dumps(describe(settings)))):
+        assert load_build(write(yaml.safe_dump(about), "again.yaml")) == settings

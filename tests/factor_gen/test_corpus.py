@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from factor_gen.corpus import corpus_record, distinct, read_documents
+from factor_gen.corpus import corpus_files, corpus_record, distinct, read_documents
+from factor_gen.corpus import record as record_module
 from factor_gen.records import Document
 from factor_gen.settings import BuildSettings, CorpusSettings
 from lm_factuality.errors import DataError
@@ -206,3 +208,33 @@ def test_the_record_says_when_a_file_changed(tmp_path: Path) -> None:
     changed = corpus_record(settings, first)
     assert changed.describe() != first.describe()
     assert "mtime" not in json.dumps(first.describe())
+
+
+@pytest.mark.parametrize("given", ["*.txt", "[2024] news/*.txt", "[2024] news", "[2024] news/[ab].txt"])
+def test_a_folder_with_brackets_in_its_name_is_meant_as_written(tmp_path: Path, given: str) -> None:
+    folder = tmp_path / "[2024] news"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / f"{name}.txt").write_text(name)
+    start = folder if given == "*.txt" else tmp_path
+    assert [each.text for each in documents(start, given)] == ["a", "b"]
+    assert [each.text for each in documents(tmp_path, str(start / given))] == ["a", "b"]
+
+
+def test_a_name_that_is_no_text_is_written_without_what_is_wrong_in_it(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("coffee")
+    (tmp_path / "tea.txt").write_text("tea")
+    assert [each.id for each in documents(tmp_path, "*.txt")] == ["caf\ufffd.txt", "tea.txt"]
+    record = corpus_record(settings_of(tmp_path, "*.txt"))
+    assert [each.name for each in record.files] == ["caf\ufffd.txt", "tea.txt"]
+    assert [name for _, name in corpus_files(settings_of(tmp_path, "*.txt"))] == ["caf\ufffd.txt", "tea.txt"]
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    (tmp_path / "a.jsonl").write_text('{"text": "x"}\n')
+    monkeypatch.setattr(record_module, "sha256_of", refused)
+    with pytest.raises(DataError, match=r"a\.jsonl: cannot be read: .*Permission denied"):
+        corpus_record(settings_of(tmp_path, "a.jsonl"))

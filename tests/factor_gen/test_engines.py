@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from factor_gen.bench.scale import write_documents
 from factor_gen.config import load_build
 from factor_gen.engine import StageFailed
 from factor_gen.engine.ray import _gpus, _groups
@@ -21,7 +22,7 @@ from factor_gen.pipeline import build
 from factor_gen.settings import BuildSettings, FilterSettings, GenerateSettings
 from factor_gen.shards import StageFolder
 from tests.factor_gen.corpora import write_corpus
-from tests.factor_gen.tiny_stages import TROUBLE, open_tiny
+from tests.factor_gen.tiny_stages import TROUBLE, open_tiny, open_troubled
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -50,16 +51,22 @@ def test_processes_make_what_one_process_makes(
     assert contents(tmp_path) == expected
 
 
-def test_ray_makes_the_same_though_a_stage_fails_and_an_actor_dies(
-    settings: BuildSettings, expected: Mapping[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_ray_makes_the_same_by_real_rules_though_a_stage_fails_and_an_actor_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ray", reason="needs the extra ray")
     trouble = tmp_path / "trouble"
     trouble.mkdir()
-    monkeypatch.setenv(TROUBLE, f"types raise-once d9 {trouble};generate die-once d14 {trouble}")
-    build(replace(settings, engine="ray", workers=2), tmp_path / "out", opener=open_tiny)
+    write_documents(tmp_path / "articles.jsonl", 40)
+    content = "corpus: articles.jsonl\ngenerate: rules\nfilter: none\nshard: 8\n"
+    (tmp_path / "articles.yaml").write_text(content, encoding="utf-8")
+    settings = load_build(tmp_path / "articles.yaml")
+    built = build(replace(settings, workers=1), tmp_path / "local")
+    assert built.rows >= 15
+    monkeypatch.setenv(TROUBLE, f"types raise-once article-9 {trouble};generate die-once article-26 {trouble}")
+    build(replace(settings, engine="ray", workers=2), tmp_path / "ray", opener=open_troubled)
     assert {path.name for path in trouble.iterdir()} == {"types-raise-once", "generate-die-once"}
-    assert contents(tmp_path / "out") == expected
+    assert contents(tmp_path / "ray") == contents(tmp_path / "local")
 
 
 def test_stages_with_models_have_actors_of_their_own_and_share_the_gpus(settings: BuildSettings) -> None:

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from factor_gen import opening
 from factor_gen.config import load_build
 from factor_gen.pipeline import build
 from factor_gen.settings import BuildSettings, SelectSettings
+from factor_gen.stages import Stage
 from lm_factuality.errors import ConfigError, DataError
 from tests.factor_gen.corpora import town, write_corpus
 from tests.factor_gen.tiny_stages import open_tiny
@@ -110,3 +112,67 @@ def test_what_cannot_be_built_is_refused(settings: BuildSettings, tmp_path: Path
     (tmp_path / "corpus.jsonl").write_text("")
     with pytest.raises(DataError, match="the corpus holds no documents"):
         build(settings, tmp_path / "out", opener=open_tiny)
+
+
+def test_a_build_writes_over_nothing_of_the_user(tmp_path: Path) -> None:
+    path = write_corpus(tmp_path)
+    before = {each: each.read_bytes() for each in tmp_path.iterdir()}
+    with pytest.raises(DataError, match=r"corpus\.yaml: the build reads this file"):
+        build(load_build(path), tmp_path, opener=open_tiny)
+    assert {each: each.read_bytes() for each in before} == before
+    named = replace(load_build(path), name="towns")
+    (tmp_path / "README.md").write_text("of my project")
+    with pytest.raises(DataError, match=r"README\.md: is there already"):
+        build(named, tmp_path, restart=True, opener=open_tiny)
+    assert not (tmp_path / "stages").exists()  # it is told before anything is made
+    (tmp_path / "README.md").unlink()
+    build(named, tmp_path, opener=open_tiny)
+    build(named, tmp_path, opener=open_tiny)
+    assert {each: each.read_bytes() for each in before} == before
+
+
+@pytest.mark.parametrize("kind", ["corpus", "yaml", "include"])
+def test_a_build_does_not_write_over_what_it_reads(tmp_path: Path, kind: str) -> None:
+    path, out = write_corpus(tmp_path), tmp_path / "out"
+    build(replace(load_build(path), workers=1), out, opener=open_tiny)  # from here on the files in out are a build's
+    if kind == "corpus":
+        path.write_text(
+            "corpus: {path: out/corpus.csv, text: full_prefix}\ngenerate: rules\nname: corpus\nfilter: none\n"
+        )
+    elif kind == "yaml":
+        (out / "corpus.yaml").write_text("corpus: ../corpus.jsonl\ngenerate: rules\nfilter: none\n")
+        path = out / "corpus.yaml"
+    else:
+        (out / "corpus.yaml").write_text("corpus: ../corpus.jsonl\nfilter: none\n")
+        path.write_text("include: out/corpus.yaml\nname: corpus\ngenerate: rules\n")
+    before = {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
+    with pytest.raises(DataError, match=r"out/corpus\..*: the build reads this file and would write over it"):
+        build(load_build(path), out, opener=open_tiny)
+    assert {each: each.read_bytes() for each in before} == before
+
+
+def test_the_seed_matters_only_where_lots_are_drawn(settings: BuildSettings, tmp_path: Path) -> None:
+    for position, remade in (("first", set()), ("random", {"2-select", "3-types", "4-generate", "5-filter"})):
+        out, first = tmp_path / position, replace(settings, select=SelectSettings(position=position))
+        build(first, out, opener=open_tiny)
+        before = times(out)
+        build(replace(first, seed=5), out, opener=open_tiny)
+        assert {name for name, time in times(out).items() if time != before[name]} == remade
+
+
+def test_errors_of_a_stage_are_not_blamed_on_the_folder(settings: BuildSettings, tmp_path: Path) -> None:
+    def refused(*_: object) -> Stage:
+        raise PermissionError(13, "Permission denied", "model.bin")
+
+    with pytest.raises(PermissionError, match=r"model\.bin"):
+        build(settings, tmp_path / "out", opener=refused)
+    build(settings, tmp_path / "out", opener=open_tiny)  # the folder is free again
+
+
+def test_what_the_end_needs_is_missed_at_the_beginning(
+    settings: BuildSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "find_spec", lambda name: None if name == "rapidfuzz" else object())
+    with pytest.raises(ConfigError, match=r"stage choose needs rapidfuzz.*pip install 'lm-factuality\[generate\]'"):
+        build(settings, tmp_path / "out", opener=open_tiny)
+    assert not (tmp_path / "out").exists()

@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from factor_gen.corpus import distinct
-from factor_gen.corpus.rows import whole
 from factor_gen.eligible import failed
+from factor_gen.portable import whole
 from factor_gen.records import Document, Example
 from factor_gen.select import Select
 from factor_gen.settings import SelectSettings
@@ -130,7 +130,9 @@ def test_most_sentences_that_were_published_will_do(shared: Path) -> None:
     assert sum(ends) / len(ends) > 0.97  # where the published sentences begin
 
 
-@pytest.mark.parametrize("piece", ["a", '"q. ', "<b>", "\U0001f600 ", f"{GOOD} ", "\x00"])
+@pytest.mark.parametrize(
+    "piece", ["a", '"q. ', "<b>", "\U0001f600 ", f"{GOOD} ", "\x00", "\u201c", "\u2018a ", f"\u201c{GOOD} "]
+)
 def test_a_megabyte_in_one_line_takes_seconds_at_most(piece: str) -> None:
     import time
 
@@ -138,6 +140,28 @@ def test_a_megabyte_in_one_line_takes_seconds_at_most(piece: str) -> None:
     start = time.process_time()
     check(f"x {text}", select(f"x {text}"))
     assert time.process_time() - start < 6
+
+
+def test_where_the_pieces_of_a_long_line_end_does_not_show(shared: Path) -> None:
+    from sentencex import get_sentence_boundaries
+
+    csv.field_size_limit(sys.maxsize)
+    with (shared / "data" / "factor" / "news_factor.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row, _ in zip(csv.DictReader(file), range(60), strict=False)]
+    # no quotes: of one that is never closed, sentencex makes long sentences, and others in a whole line than in pieces
+    line = " ".join(" ".join(row["full_prefix"].replace('"', "").replace("'", "").split()) for row in rows)
+    assert len(line) > 10 * 4_000
+    expected = [
+        (each["start_index"], each["start_index"] + len(line[each["start_index"] : each["end_index"]].rstrip()))
+        for each in get_sentence_boundaries("en", line)
+    ]
+    assert sentences(line) == expected
+
+
+def test_a_sentence_that_goes_on_over_many_pieces_is_one() -> None:
+    endless = "The mill " + "and the mill " * 3_000 + "stood."
+    line = f"{FIRST} {endless} {GOOD}"
+    assert [line[start:end] for start, end in sentences(line)] == [FIRST, endless, GOOD]
 
 
 def check(text: str, chosen: Example) -> None:

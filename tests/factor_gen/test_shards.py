@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from factor_gen.records import Candidate, Example
-from factor_gen.shards import StageFolder, prepare, split
+from factor_gen.shards import StageFolder, discard, prepare, split
 from lm_factuality.errors import DataError
 
 EXAMPLES = [
@@ -29,12 +29,35 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 def test_a_damaged_or_missing_shard_is_named(tmp_path: Path) -> None:
     folder = StageFolder(tmp_path / "2-select")
     folder.write(0, EXAMPLES)
-    text = folder.part(0).read_text()
-    folder.part(0).write_text(text[: len(text) - 5])
-    with pytest.raises(DataError, match=r"part-00000\.jsonl:2: damaged .*remove .*2-select"):
-        folder.read(0)
+    text = folder.part(0).read_text(encoding="utf-8")
+    lines = text.split("\n")
+    for damaged, problem in (
+        (text[:-5], r"part-00000\.jsonl:3: damaged .*remove .*2-select"),
+        ("\n".join(lines[:1]), "the end is missing"),
+        ("\n".join(lines[:2]), "the end is missing"),
+        ("\n".join(lines[1:]), "the end is missing"),
+        ("", "the end is missing"),
+        ("[]\n" + text, ":1: damaged"),
+        ('{"doc": 1}\n' + text, ":1: damaged"),
+    ):
+        folder.part(0).write_text(damaged)
+        with pytest.raises(DataError, match=problem):
+            folder.read(0)
     with pytest.raises(DataError, match="the shard is not there"):
         folder.read(1)
+
+
+def test_an_empty_shard_is_whole(tmp_path: Path) -> None:
+    folder = StageFolder(tmp_path / "2-select")
+    folder.write(0, [])
+    assert folder.read(0) == []
+
+
+def test_only_folders_of_stages_are_removed(tmp_path: Path) -> None:
+    for name in ("1-read", "2-introduction", "3-types", "10-read", "notes"):
+        (tmp_path / name).mkdir()
+    discard(tmp_path, 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1-read", "10-read", "2-introduction", "notes"]
 
 
 def test_shards_are_cut_by_number_and_by_length() -> None:

@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 
 from factor_gen.cli import thresholds as command
 from factor_gen.thresholds import THRESHOLDS, Share, curves
-from factor_gen.thresholds.labelled import Labelled
+from factor_gen.thresholds.labelled import Labelled, read_labelled
 from lm_factuality.errors import ConfigError, DataError
 from tests.factor_gen.tiny import save_deberta
 
@@ -125,7 +125,8 @@ def test_models_score_what_has_no_scores(tmp_path, checkpoint, capsys):
     path = tmp_path / "labelled.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     deberta, found = save_deberta(tmp_path / "deberta", checkpoint), tmp_path / "found.json"
-    assert command.thresholds(parse(path, "--nli", deberta, "--fluency", checkpoint, "--json", found)) == 0
+    options = ("--nli", deberta, "--nli-revision", "main", "--fluency", checkpoint, "--device", "cpu", "--json", found)
+    assert command.thresholds(parse(path, *options)) == 0
     content = json.loads(found.read_text())
     assert (content["fluency"][0]["thresholds"][-1]["kept"], content["fluency"][0]["thresholds"][-1]["precision"]) == (
         2,
@@ -152,6 +153,7 @@ GOOD = {
         ({"contradictory": "maybe"}, r"scored.csv:3: contradictory is 'maybe', expected 0 or 1"),
         ({"contradictory": ""}, "contradictory is '', expected 0 or 1"),
         ({"contradictory": "2"}, "expected 0 or 1"),
+        ({"contradictory": "0.5"}, "expected 0 or 1"),
         ({"type": "enttiy"}, "type is 'enttiy'; did you mean entity"),
         ({"contradiction_score": "high"}, "contradiction_score is 'high', expected a number"),
         ({"contradiction_score": "nan"}, "expected a number"),
@@ -162,6 +164,24 @@ def test_bad_rows_are_refused_by_place(tmp_path, change, said):
     path = write_csv(tmp_path / "scored.csv", [GOOD, {**GOOD, **change}])
     with pytest.raises(DataError, match=said):
         command.thresholds(parse(path))
+
+
+@pytest.mark.parametrize(
+    ("yes", "no"), [(1, 0), ("1.0", "0.0"), ("true", "False"), (1.0, 0.0), (True, False), (" 1 ", "0")]
+)
+def test_labels_are_read_in_the_forms_that_tables_have_them(tmp_path, yes, no):
+    path = tmp_path / "scored.jsonl"
+    path.write_text("".join(json.dumps({**GOOD, "contradictory": each}) + "\n" for each in (yes, no)), encoding="utf-8")
+    rows = read_labelled(path, ["contradictory"], [], with_texts=False)
+    assert [row.labels["contradictory"] for row in rows] == [True, False]
+
+
+def test_options_that_cannot_be_used_are_refused(tmp_path, checkpoint):
+    path = write_csv(tmp_path / "scored.csv", [GOOD])
+    with pytest.raises(ConfigError, match=r"--device is 'cdua': .*; here there is cpu"):
+        command.thresholds(parse(path, "--nli", checkpoint, "--device", "cdua"))
+    with pytest.raises(ConfigError, match="--fluency-revision is of no use without --fluency"):
+        command.thresholds(parse(path, "--fluency-revision", "abc"))
 
 
 @pytest.mark.parametrize("change", [{"completion": " "}, {"contradiction": ""}])

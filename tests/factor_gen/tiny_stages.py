@@ -51,13 +51,17 @@ class TinyStage:
 def open_tiny(settings: BuildSettings, name: str) -> Stage:
     """The real ``select``, and tiny stages for the others."""
     if name == "select":
-        stage = open_stage(settings, name)
-        return TroubledSelect(stage)
+        return open_troubled(settings, name)
     return TinyStage(name, settings.seed)
 
 
-class TroubledSelect:
+def open_troubled(settings: BuildSettings, name: str) -> Stage:
     """The real stage, in which trouble can be had as well."""
+    return Troubled(open_stage(settings, name))
+
+
+class Troubled:
+    """A stage that trouble comes to before it begins."""
 
     def __init__(self, stage: Stage) -> None:
         self.name = stage.name

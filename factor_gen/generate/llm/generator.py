@@ -12,13 +12,16 @@ from factor_gen.context import last_words
 from factor_gen.generate.llm.parse import LOSSES, Parsed, parse
 from factor_gen.records import ERROR_TYPES, LINK, Candidate, Example
 from factor_gen.settings import GenerateSettings
+from judges.answers import Answer
 from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge, open_backend
 from judges.store import AnswerStore
 from judges.templates import Prompts, prompt_names
-from judges.usage import Usage
-from lm_factuality.errors import ConfigError
+from lm_factuality.errors import BackendDown, ConfigError
 
+_RULES = 2  # raised when what is read in the same answers can change
+_ITS_OWN_FAULT = ("refused: ", "the prompt has ")  # how errors of judges.backends begin that lie in the request itself
+_MOST_REFUSED = 0.5  # of a shard's requests
 PROMPTS_FOLDER = Path(__file__).resolve().parent.parent / "prompts"
 
 
@@ -26,12 +29,12 @@ class LLMGenerator:
     """The stage ``generate`` with a judge's model. Close it when done.
 
     A model that is killed in the middle repeats no finished answer: they are in the answer store of all judges, or in ``store``.
-    ``seed`` changes nothing that is asked: what can differ between two builds is what the judge's YAML says of decoding.
+    The seed of the build changes nothing that is asked: what the judge's YAML says of decoding does.
     """
 
     name = "generate"
 
-    def __init__(self, settings: GenerateSettings, folder: Path, seed: int, store: Path | None = None) -> None:
+    def __init__(self, settings: GenerateSettings, folder: Path, store: Path | None = None) -> None:
         """``folder`` is where relative paths of ``settings`` start.
 
         Raises:
@@ -42,7 +45,7 @@ class LLMGenerator:
                 "generate: the llm generator needs a model: set judge to the YAML of a judge or the name of one, or set "
                 "generator to rules, which needs none"
             )
-        self._settings, self._seed, self._store = settings, seed, store
+        self._settings, self._store = settings, store
         self._config = _judge_config(settings.judge, folder)
         if self._config.backend == "lexical":
             raise ConfigError(
@@ -57,6 +60,7 @@ class LLMGenerator:
         """The model's identity, how it is asked, and the prompts by hash."""
         return {
             "generator": "llm",
+            "rules": _RULES,
             "judge": self._judge.identity,
             "decoding": self._config.decoding.to_dict(),
             "samples": self._config.samples,
@@ -70,27 +74,25 @@ class LLMGenerator:
         """The examples with the contradictions that could be read, and counts of those that could not.
 
         Raises:
-            BackendDown: the model cannot be reached; what it answered before is kept.
+            BackendDown: the model cannot be reached, or gave no answer to some requests; what it answered is kept.
             ConfigError: a prompt of the user's own cannot be rendered.
         """
-        parsed: dict[tuple[int, str], list[Parsed]] = {}
+        answers: dict[tuple[int, str], list[Answer]] = {}
         for error_type in ERROR_TYPES:
             places = [place for place, each in enumerate(examples) if not each.unused and error_type in each.types]
             if places:
                 subjects = [self._subject(examples[place], error_type) for place in places]
-                answers = self._judge.ask(error_type, subjects, f"contradictions: {error_type}")
-                for place, samples in zip(places, answers, strict=True):
-                    completion = examples[place].completion
-                    parsed[place, error_type] = [parse(each, completion, error_type) for each in samples]
+                found = self._judge.ask(error_type, subjects, f"contradictions: {error_type}")
+                answers.update(zip([(place, error_type) for place in places], found, strict=True))
+        _require_answers([answer for samples in answers.values() for answer in samples])
+        parsed = {
+            (place, kind): [parse(each, examples[place].completion, kind, self._settings.per_type) for each in samples]
+            for (place, kind), samples in answers.items()
+        }
         return [
             each if each.unused else _with(each, [one for kind in each.types for one in parsed.get((place, kind), ())])
             for place, each in enumerate(examples)
         ]
-
-    @property
-    def usage(self) -> Usage:
-        """What was sent since the judge was opened, and how many answers were on disk already."""
-        return self._judge.usage
 
     def close(self) -> None:
         """Closes the model and the store of its answers."""
@@ -111,6 +113,24 @@ class LLMGenerator:
         return {**subject, "context": " ".join(last_words(example.prefix, self._settings.context).split())}
 
 
+def _require_answers(answers: Sequence[Answer]) -> None:
+    """Sees that no request failed: in a finished shard, it would never be asked again.
+
+    One that is refused for what it holds would be refused again. It is counted as lost, unless that befalls most of them.
+
+    Raises:
+        BackendDown: says how many failed, and why the first did.
+    """
+    failed = [each.error or "an answer without a text" for each in answers if each.error or each.text is None]
+    passing = [error for error in failed if not error.startswith(_ITS_OWN_FAULT)]
+    if not passing and len(failed) <= _MOST_REFUSED * len(answers):
+        return
+    first, advice = (passing or failed)[0], "" if passing else "; change the judge's YAML, or leave these documents out"
+    raise BackendDown(
+        f"{len(failed)} of {len(answers)} requests failed, the first because: {first}{advice}; what was answered is kept"
+    )
+
+
 def _with(example: Example, answers: Sequence[Parsed]) -> Example:
     """The example with the candidates of all its types; a text that two types came to counts for the first."""
     lost: Counter[str] = Counter(example.lost)
@@ -123,7 +143,10 @@ def _with(example: Example, answers: Sequence[Parsed]) -> Example:
             else:
                 found[candidate.text] = candidate
     counted = replace(example, lost=dict(sorted(lost.items())), candidates=tuple(found.values()))
-    return counted if found else counted.drop("generate", "no contradiction could be read")
+    if found:
+        return counted
+    nothing = set(lost) == {LOSSES["error"]}
+    return counted.drop("generate", "the server refused all requests" if nothing else "no contradiction could be read")
 
 
 def _judge_config(judge: str, folder: Path) -> JudgeConfig:

@@ -12,16 +12,13 @@ _START = re.compile(
 )
 _BARE_START = re.compile(rf"\W{{0,4}}{_LABELS}\W{{0,3}}:", re.IGNORECASE)
 _END = re.compile(r"^\W{0,4}(?:##|(?:Context|Completion|Sentence)\W{0,3}:)", re.MULTILINE)  # goes on to another example
-_CONTRADICTION = re.compile(r"[*_]*\bContradiction\W{0,3}:[*_]*[ \t]*", re.IGNORECASE)
+_CONTRADICTION = re.compile(r"[*_]{0,4}\bContradiction\W{0,3}:[*_]{0,4}[ \t]*", re.IGNORECASE)
 _PLAN = re.compile(r"\bChanges?\b\W{0,3}:(.*)", re.IGNORECASE | re.DOTALL)
-_QUOTED = r"[\"\u201c\u201d\u00ab](?P<{0}>[^\n]{1}?)[\"\u201c\u201d\u00bb]"
-_EDIT = re.compile(
-    _QUOTED.format("old", "+")
-    + r"\s*(?:\bto\b|->|\u2192)\s*"
-    + _QUOTED.format("new", "*")
-    + r"(?=\s*(?:[,.;)]|$|\n|\band\b|\bAdditional\b))",
-    re.IGNORECASE,
-)
+_LONGEST_PLAN = 2_000  # characters: a longer one is no plan of a few words
+_QUOTE = r"[\"\u201c\u201d\u00ab\u00bb]"
+_ANY_QUOTE = re.compile(_QUOTE)
+_TO = re.compile(rf"{_QUOTE}\s*(?:\bto\b|->|\u2192)\s*{_QUOTE}", re.IGNORECASE)
+_NEW_END = re.compile(rf"{_QUOTE}(?=\s*(?:[,.;)]|$|\band\b|\bAdditional\b)|[ \t]*\n)", re.IGNORECASE)
 _NONE = re.compile(r"\W*(?:answer\W*)?n\W?a\W*", re.IGNORECASE)
 
 
@@ -63,7 +60,27 @@ def is_none(answer: str) -> bool:
 
 def _read_item(body: str) -> Item:
     plan, *rest = _CONTRADICTION.split(body, maxsplit=1)
-    edits = _PLAN.search(plan)
-    found = _EDIT.finditer(edits[1]) if edits else ()
+    planned = _PLAN.search(plan)
+    edits = _read_edits(planned[1]) if planned and len(planned[1]) <= _LONGEST_PLAN else ()
     text = rest[0].strip() if rest else ""
-    return Item(tuple(Edit(each["old"].strip(), each["new"].strip()) for each in found), text or None)
+    return Item(edits, text or None)
+
+
+def _read_edits(plan: str) -> tuple[Edit, ...]:
+    """The edits ``"old" to "new"``; either may hold quotes itself, but no line break.
+
+    Each ``to`` between quotes parts an old from a new; the text between two of them is a new and the next old.
+    """
+    found: list[Edit] = []
+    middles = list(_TO.finditer(plan))
+    start = 0
+    for middle, following in zip(middles, [*middles[1:], None], strict=False):
+        opening = _ANY_QUOTE.search(plan, max(start, plan.rfind("\n", 0, middle.start()) + 1), middle.start())
+        if opening is None or opening.end() == middle.start():
+            continue
+        until = len(plan) if following is None else following.start()
+        closing = _NEW_END.search(plan, middle.end(), until)
+        if closing and "\n" not in (new := plan[middle.end() : closing.start()]):
+            found.append(Edit(plan[opening.end() : middle.start()].strip(), new.strip()))
+            start = closing.end()
+    return tuple(found)

@@ -20,7 +20,7 @@ from judges.plain import is_refusal, without_thinking
 
 GENERATOR = "llm"
 LOSSES = {
-    "error": "llm: backend error",
+    "error": "llm: refused by the server",
     "refused": "llm: refused",
     "na": "llm: NA",
     "thinking": "llm: thinking without an end",
@@ -37,11 +37,13 @@ LOSSES = {
     "same": "llm: same as the completion",
     "far": "llm: too far from the completion",
     "repeated": "llm: repeated",
+    "many": "llm: more than were asked for",
 }
 _FEW, _SHARE = (
     8,
     0.4,
 )  # a contradiction may differ in that many words and marks, or that share of the completion's words
+_LONGEST = 4  # times as long as its completion, and 200 characters: not worth comparing
 _STRAY = re.compile(r"[\x00-\x1f\x7f\ufffd]|\*\*|``|<[|/]|\|>|[\ud800-\udfff]")
 _WORD_OR_MARK = re.compile(r"\w+|[^\w\s]")
 _QUOTES = {'"': '"', "\u201c": "\u201d"}
@@ -57,8 +59,9 @@ class Parsed:
     lost: Mapping[str, int]
 
 
-def parse(answer: Answer, completion: str, error_type: str) -> Parsed:
-    """The contradictions of ``completion`` in ``answer``. The last entry of an answer that was cut off is never used."""
+def parse(answer: Answer, completion: str, error_type: str, most: int | None = None) -> Parsed:
+    """The contradictions of ``completion`` in ``answer``, the first ``most`` of them. The last entry of an answer that was cut
+    off is never used."""
     if answer.text is None or answer.error is not None:
         return _lost("error")
     text = without_thinking(answer.text)
@@ -76,6 +79,8 @@ def parse(answer: Answer, completion: str, error_type: str) -> Parsed:
         candidate = _read(item, completion, error_type)
         if isinstance(candidate, Candidate) and candidate.text in found:
             candidate = "repeated"
+        elif isinstance(candidate, Candidate) and len(found) == most:
+            candidate = "many"
         if isinstance(candidate, str):
             lost[LOSSES[candidate]] += 1
         else:
@@ -105,6 +110,8 @@ def _read(item: Item, completion: str, error_type: str) -> Candidate | str:
         return "old"
     if "\n" in item.contradiction:
         return "lines"
+    if len(item.contradiction) > _LONGEST * len(completion) + 200:
+        return "far"
     text = respaced(_unquoted(item.contradiction, completion), completion)
     if _STRAY.search(text) and not _STRAY.search(completion):
         return "marks"

@@ -13,7 +13,8 @@ from factor_gen.records import CIRCUMSTANCE
 from factor_gen.text.analysis import DATE, TIME, Entity
 from factor_gen.text.times import DAYS, MONTHS, ORDINALS
 
-_YEAR = re.compile(r"\b(?:1[0-9]\d\d|20\d\d)\b")
+_YEAR = re.compile(r"(?<!\d[-–/])\b(?:1[0-9]\d\d|20\d\d)\b")
+_LEAP_DAY = re.compile(r"\bFeb\w*\.? 29\b|\b29(?:th)? Feb")
 _DECADE = re.compile(r"\b(?:1[0-9]|20)\d0(?=s\b)")
 _SHORT = ("Jan", "Feb", "Mar", "Apr", "Jun", "Jul", "Aug", "Sept", "Sep", "Oct", "Nov", "Dec")
 _MONTH = re.compile(rf"\b(?:{'|'.join(MONTHS)}|{'|'.join(_SHORT)})\b")
@@ -65,7 +66,7 @@ def _changes(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
     if decade:
         near = [int(decade.group()) + step for step in (-20, -10, 10, 20)]
         yield decade.start(), decade.end(), str(rng.choice([each for each in near if each <= 2010] or near))
-    if year:
+    if year and not re.match(r"[-–/]\d", sentence.text[entity.start + year.end() :][:2]) and not _LEAP_DAY.search(text):
         for changed in _other_years(sentence, int(year.group()), rng):
             yield year.start(), year.end(), str(changed)
     if month and not dated:
@@ -80,7 +81,7 @@ def _changes(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
         yield 0, len(text.split()[0]), new
     if entity.kind == TIME:
         yield from _other_hour(text, rng)
-    yield from _of_a_set(sentence, text, rng)
+    yield from _of_a_set(sentence, entity, rng)
 
 
 def _other_hour(text: str, rng: random.Random) -> Iterator[tuple[int, int, str]]:
@@ -134,13 +135,23 @@ def _month_or_day(
             yield day.start(), following + (2 if has_suffix else 0), f"{new}{suffix(new)}" if has_suffix else str(new)
 
 
-def _of_a_set(sentence: Sentence, text: str, rng: random.Random) -> Iterator[tuple[int, int, str]]:
+def _is_one_of_two(sentence: Sentence, entity: Entity) -> bool:
+    """Whether the day is joined to another, of which it is the one before or after: *Monday and Tuesday*."""
+    after = re.match(r" (?:and|or|to|through) (\w+)", sentence.text[entity.end :])
+    before = re.search(r"(\w+) (?:and|or|to|through) (?:on )?$", sentence.text[: entity.start])
+    return any(found is not None and found.group(1) in DAYS for found in (after, before))
+
+
+def _of_a_set(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator[tuple[int, int, str]]:
+    text = entity.text
     last = (
         text.split(" ", 1)[-1]
         if text.split(" ", 1)[0].lower() in ("last", "next", "this", "previous", "past", "coming")
         else text
     )
     for members in _SETS:
+        if _is_one_of_two(sentence, entity):
+            continue
         plain = last[:-1] if last[:-1] in DAYS else last
         if plain in members or plain.replace("-", " ") in members:
             others = [each for each in members if each not in sentence.text and each != plain.replace("-", " ")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from importlib.metadata import version
 from typing import Any
 
 from factor_gen.generate.rules import negation
@@ -42,6 +43,7 @@ class RulesGenerator:
             "version": _VERSION,
             "operators": list(OPERATORS),
             "lists": fingerprint([DATA]),
+            "wordfreq": version("wordfreq"),
             "tagger": dict(self._tagger.fingerprint),
             "per_type": self.settings.per_type,
             "seed": self.seed,

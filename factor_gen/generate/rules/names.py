@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.sentence import AGENCIES, Mention, Sentence, related
+from factor_gen.generate.rules.sexes import FEMALE, HE, MALE, SHE
 from factor_gen.generate.rules.words import DATA
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE, Entity
 from factor_gen.text.lists import word_set
 from factor_gen.text.names import TITLES, first_names, organisation_words, organisations_alone
 from factor_gen.text.pattern import is_common
-from factor_gen.text.places import countries, nationalities, places
+from factor_gen.text.places import countries, country_of_city, nationalities, places
 
+_TICKER = re.compile(r"['’]s? \(")  # Tesla's (TSLA.O)
 _TRIED = 2  # names of the document for each name
 _OF_PLACE = word_set(DATA, "of place")
-_SHE, _HE = frozenset(["she", "her", "herself", "hers"]), frozenset(["he", "him", "his", "himself"])
 _SYMMETRIC = word_set(DATA, "symmetric")
 
 
@@ -28,10 +30,12 @@ def document_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     for entity in sentence.entities:
         if entity.kind not in (PERSON, PLACE, ORGANISATION) or not _is_whole(sentence, entity):
             continue
+        if entity.kind == PLACE and not _is_a_spot(sentence, entity):
+            continue
         names = list(dict.fromkeys(_fitting(sentence, entity)))
         rng.shuffle(names)
         for name in names[:_TRIED]:
-            yield _renamed("name", sentence, entity, name)
+            yield from _renamed("name", sentence, entity, name)
 
 
 def swapped_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
@@ -67,9 +71,11 @@ def mapped_places(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     for entity in sentence.entities:
         if entity.kind != PLACE or not _is_whole(sentence, entity) or _has_article(sentence, entity):
             continue
+        if not _is_a_spot(sentence, entity):
+            continue
         names = [each for each in _neighbours(entity.text) if not _names_already(sentence, each)]
         for name in rng.sample(names, min(_TRIED, len(names))):
-            yield _renamed("place", sentence, entity, name)
+            yield from _renamed("place", sentence, entity, name)
 
 
 def nationality(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
@@ -89,14 +95,16 @@ def nationality(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             continue
         if any(each.kind == PERSON and 0 <= each.start - entity.end < 40 for each in sentence.entities):
             continue
-        level = nationalities()[entity.text][1]
+        country, level = nationalities()[entity.text]
+        if country and any(each.kind == PLACE and related(country, each.text) for each in sentence.entities):
+            continue
         others = [
             name
-            for name, (country, its_level) in nationalities().items()
+            for name, (its_country, its_level) in nationalities().items()
             if abs(its_level - level) <= (0 if level == 3 else 1)
             and name not in sentence.words
             and name != entity.text
-            and not (country and _names_already(sentence, country))
+            and not (its_country and _names_already(sentence, its_country))
             and name not in sentence.text
         ]
         for name in rng.sample(others, min(_TRIED, len(others))):
@@ -115,6 +123,8 @@ def _fitting(sentence: Sentence, entity: Entity) -> Iterator[str]:
         if (
             name == entity.text
             or sentence.knows(name)
+            or sentence.knows(mention.text)
+            or sentence.knows(mention.text)
             or related(name, entity.text)
             or related(mention.text, entity.text)
         ):
@@ -130,6 +140,8 @@ def _fitting(sentence: Sentence, entity: Entity) -> Iterator[str]:
 
 def _as_long(mention: Mention, kind: str, size: int) -> str | None:
     words = mention.text.split()
+    if "/" in mention.text:
+        return None
     if kind == PERSON and size == 1 and len(words) > 1:
         return (
             words[-1]
@@ -146,7 +158,7 @@ def _as_long(mention: Mention, kind: str, size: int) -> str | None:
 def _may_be(sentence: Sentence, mention: Mention) -> bool:
     """Whether the pronouns of the sentence allow the person."""
     sex = first_names().get(mention.text.split()[0])
-    return not (sex == "f" and sentence.words & _HE) and not (sex == "m" and sentence.words & _SHE)
+    return not (sex == "f" and sentence.words & (HE | MALE)) and not (sex == "m" and sentence.words & (SHE | FEMALE))
 
 
 def _is_whole(sentence: Sentence, entity: Entity) -> bool:
@@ -157,6 +169,7 @@ def _is_whole(sentence: Sentence, entity: Entity) -> bool:
     before, after = sentence.text[entity.start - 1 : entity.start], sentence.text[entity.end : entity.end + 1]
     if (
         before in ("-", "/", "@", "#", "(", "&", ".")
+        or _TICKER.match(sentence.text, entity.end)
         or after in ("-", "/", "–", "&", "+")
         or (sentence.word(j + 1) in ("(", "and") and (sentence.word(j + 1) == "(" or entity.kind == ORGANISATION))
     ):
@@ -193,16 +206,41 @@ def _has_article(sentence: Sentence, entity: Entity) -> bool:
     return sentence.text[max(0, entity.start - 4) : entity.start].lower() == "the "
 
 
-def _renamed(operator: str, sentence: Sentence, entity: Entity, name: str) -> Edit:
-    """Every mention of the name in the sentence replaced."""
+def _is_a_spot(sentence: Sentence, entity: Entity) -> bool:
+    """Whether the place is where something is. The name of a city may mean its club, or the government that sits there
+    (*Berlin said*), which another city's name does not deny: of cities only those after a preposition of place are."""
+    preceding = sentence.word(sentence.starts[entity.start] - 1)
+    following = sentence.text[entity.end :]
+    if re.match(r",? ?D\.?C\b", following):
+        return False
+    if entity.text.upper() in sentence.text[: sentence.dateline].upper():
+        return False
+    if entity.text.upper() in sentence.text[: sentence.dateline].upper():
+        return False
+    people = [name for name, (country, _) in nationalities().items() if country and related(country, entity.text)]
+    if any(each in sentence.text for each in people):
+        return False
+    if _class(entity.text) == "country" and any(_country(each.text) == entity.text for each in sentence.entities):
+        return False  # NAIROBI ... Kenya's central bank
+    return preceding in _OF_PLACE or (_class(entity.text) != "city" and entity.text not in ("Washington", "Brussels"))
+
+
+def _renamed(operator: str, sentence: Sentence, entity: Entity, name: str) -> Iterator[Edit]:
+    """Every mention of the name in the sentence replaced; nothing if one of them is part of something longer."""
     if entity.text.isupper() and len(entity.text) > 3 and entity.kind == PLACE:
         name = name.upper()
-    spans = [span for span in sentence.occurrences(entity.text) if not sentence.in_title(*span)] or [
-        (entity.start, entity.end)
-    ]
+    spans = list(sentence.occurrences(entity.text))
+    whole = {(each.start, each.end) for each in sentence.entities if _is_whole(sentence, each)}
+    if not whole.issuperset(spans):
+        return
     i = sentence.starts[entity.start]
     circumstance = entity.kind == PLACE and sentence.word(i - 1) in _OF_PLACE
-    return edit(operator, CIRCUMSTANCE if circumstance else ENTITY, *((start, end, name) for start, end in spans))
+    yield edit(operator, CIRCUMSTANCE if circumstance else ENTITY, *((start, end, name) for start, end in spans))
+
+
+def _country(place: str) -> str | None:
+    """The country that a city is in."""
+    return country_of_city().get(place.title() if place.isupper() else place)
 
 
 def _class(name: str) -> str:

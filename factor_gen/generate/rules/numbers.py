@@ -10,13 +10,16 @@ from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import DATA
 from factor_gen.records import CIRCUMSTANCE, ENTITY
-from factor_gen.text.analysis import DURATION, MONEY, NUMBER, ORDINAL, PERCENT, Entity
+from factor_gen.text.analysis import DURATION, MONEY, NAMES, NUMBER, ORDINAL, PERCENT, Entity
 from factor_gen.text.lists import word_set
 from factor_gen.text.times import CARDINALS, ORDINALS, TENS
 
 _NUMBERED = word_set(DATA, "numbered")  # article 5, page 12
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _LARGEST_PERCENT = 100
+_MOST_DECADES = 20
+_MOST_LISTED = 12
+_LISTED = 8  # tokens after a number within which a list of what is counted may start
 
 
 def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
@@ -24,7 +27,9 @@ def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     for entity in sentence.entities:
         if entity.kind not in (NUMBER, MONEY, PERCENT, DURATION) or sentence.in_title(entity.start, entity.end):
             continue
-        if entity.kind == NUMBER and not _counts(sentence, entity):
+        if _is_converted(sentence, entity) or re.search(r"\d[-–/]$", sentence.text[: entity.start]):
+            continue
+        if entity.kind == NUMBER and not (_counts(sentence, entity) and not _is_listed(sentence, entity)):
             continue
         if entity.kind == DURATION:
             yield from _other_unit(sentence, entity, rng)
@@ -41,10 +46,18 @@ def _other_unit(sentence: Sentence, entity: Entity, rng: random.Random) -> Itera
     after = sentence.text[entity.end :].lstrip(" ")[:3]
     if unit in _UNITS and " " in entity.text and after != "old":
         near = [
-            _UNITS[each] for each in _around(_UNITS.index(unit), len(_UNITS), 1) if _UNITS[each] not in sentence.words
+            _UNITS[each]
+            for each in _around(_UNITS.index(unit), len(_UNITS), 1)
+            if _UNITS[each] not in sentence.words and (_UNITS[each] != "decades" or _is_few(entity))
         ]
         for new in rng.sample(near, len(near)):
             yield edit("unit", CIRCUMSTANCE, (entity.end - len(unit), entity.end, new))
+
+
+def _is_few(entity: Entity) -> bool:
+    """Whether as many decades are within what people remember."""
+    value = _value(entity.text)
+    return value is None or value <= _MOST_DECADES
 
 
 def ordinals(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
@@ -64,6 +77,8 @@ def ordinals(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         ):
             continue
         small = entity.text.lower()
+        if small == "first" and "NNS" in (sentence.tag(i + 1), sentence.tag(i + 2)):
+            continue  # the first customers are no group that is followed by others
         if small in ORDINALS:
             near = [
                 each
@@ -101,10 +116,46 @@ def _counts(sentence: Sentence, entity: Entity) -> bool:
         return False
     if before.lower() in _NUMBERED:
         return False
-    if following in ("-", "–", "/", "am", "pm", "gmt", "o'clock", "of", "one"):
+    if before.lower() == "per" or following in ("-", "–", "/", "am", "pm", "gmt", "o'clock", "of", "one"):
         return False
     looks_like_a_year = entity.text.isdigit() and len(entity.text) == 4 and 1400 < int(entity.text) < 2100
     return not looks_like_a_year
+
+
+_CONVERTED = re.compile(r"[^.;,()]{0,25}\((?:about |around |or |nearly |over )?[$€£¥]?\d")
+_CONVERSION = re.compile(r"\d[^.;,()]{0,25}\((?:about |around |or |nearly |over )?[$€£¥]?$")
+
+
+def _is_converted(sentence: Sentence, entity: Entity) -> bool:
+    """Whether the amount is given in another unit too: *40 miles (64 km)*."""
+    if _CONVERTED.match(sentence.text, entity.end):
+        return True
+    return _CONVERSION.search(sentence.text, max(0, entity.start - 45), entity.start) is not None
+
+
+def _is_listed(sentence: Sentence, entity: Entity) -> bool:
+    """Whether the number marks an item of a list, or says how many items follow: *three towns: Tarn, Vale and Moor*."""
+    before, after = sentence.text[: entity.start].rstrip(" \n"), sentence.text[entity.end :].strip(" \n")
+    if after in ("", ".", ")", ".)") and (not before or before[-1] in '.!?:;)]”"'):
+        return True
+    if not before and after[:1] in (".", ")"):
+        return True
+    end = sentence.ends.get(entity.end)
+    value = _value(entity.text)
+    if end is None or (value is not None and value > _MOST_LISTED):
+        return False
+    for at in range(end + 1, min(end + 1 + _LISTED, len(sentence.tokens))):
+        word = sentence.word(at)
+        if word in (":", "–", "—", "--") or (word == "-" and sentence.text[sentence.tokens[at].start - 1] == " "):
+            return True
+        if word == "(":
+            return True
+        if word == ",":
+            named = sentence.entity_at(at + 1)
+            return named is not None and named.kind in NAMES
+        if word in (".", ";"):
+            return False
+    return False
 
 
 def _changed(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator[tuple[int, int, str]]:

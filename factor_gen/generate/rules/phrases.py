@@ -11,7 +11,14 @@ from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.swaps import DOWN, UP
 from factor_gen.generate.rules.words import DATA, drawn
 from factor_gen.text.analysis import DATE, DURATION, MONEY, NUMBER, PERCENT, TIME
-from factor_gen.text.lists import rows
+from factor_gen.text.lists import rows, word_set
+from factor_gen.text.tags import NOT
+
+_NOT_IN_TIME = word_set(DATA, "not in time")
+_BEFORE_WHOM = word_set(DATA, "before whom")
+_EVENTS = word_set(DATA, "events")
+_CLINGS = frozenset(["before", "after", "following", "prior"])
+_WHETHER = word_set(DATA, "whether")
 
 
 @cache
@@ -56,6 +63,8 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
     if sentence.text[start:stop].lower().replace(",", "").split() != [w for w in sentence.small[i:end] if w != ","]:
         return False
     tag, word = sentence.tag(end), sentence.word(end)
+    if end == i + 1 and sentence.tag(i) == "RB" and (word in _CLINGS or sentence.word(i - 1) in ("than", "as")):
+        return False  # immediately before, than previously
     entity = sentence.entity_at(end)
     kind = entity.kind if entity else ""
     if follows == "number":
@@ -81,11 +90,60 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
             and sentence.word(i - 1) not in ("the", "no", "any")
             and sentence.small[i] in ("more", "less")
         ) or (tag == "JJ" and sentence.word(i - 1) == "the")
+    if follows == "verb":
+        return _goes_with_verb(sentence, i, end)
+    if follows == "time":
+        return _orders(sentence, i, end)
+    if follows == "event":
+        return _orders(sentence, i, end) and _is_event(sentence, end)
     if follows == "noun":
         return _is_noun_phrase(sentence, end)
     if follows == "clause":
+        if sentence.small[i] in ("if", "unless") and ("then" in sentence.words or sentence.word(i - 1) in _WHETHER):
+            return False
         return is_clause(sentence, end)
     return True
+
+
+def _goes_with_verb(sentence: Sentence, i: int, end: int) -> bool:
+    """Whether an adverb of time is next to its verb: not a *still* that means *all the same*, or that grades or is denied."""
+    near = {*sentence.small[max(0, i - 2) : i], *sentence.small[end : end + 3]}
+    if near & NOT or sentence.tag(end) in ("JJR", "RBR", "RB") or sentence.word(end) in (",", "a", "more", "another"):
+        return False
+    return sentence.tag(i - 1) in ("VBZ", "VBP", "VBD", "MD") or (
+        sentence.tag(i - 1) in ("PRP", "NNS", "NN") and sentence.tag(end) in ("VBZ", "VBP", "VBD")
+    )
+
+
+def _orders(sentence: Sentence, i: int, end: int) -> bool:
+    """Whether *before*, *after* or *during* sets an event after or before a past one, which the other may do as well."""
+    entity = sentence.entity_at(end)
+    if entity and entity.kind in (DURATION, NUMBER, MONEY, PERCENT):
+        return False  # after two years
+    if sentence.word(i - 1) in _NOT_IN_TIME or sentence.tag(end) in ("", ".", ",", "IN") or sentence.word(end) == "all":
+        return False
+    at = i - 1
+    while at >= 0 and sentence.tag(at) not in ("VBD", "VBZ", "VBP", "MD"):
+        at -= 1
+    if sentence.tag(at) in ("VBZ", "VBP"):
+        return False  # "rises after it fell" would be "rises before it fell"
+    head = head_noun(sentence, end)
+    return head not in _BEFORE_WHOM
+
+
+def _is_event(sentence: Sentence, i: int) -> bool:
+    """Whether a noun phrase starts there whose noun names something that lasts a while: *the match*, and not *the year*."""
+    return _is_noun_phrase(sentence, i) and head_noun(sentence, i) in _EVENTS
+
+
+def head_noun(sentence: Sentence, i: int) -> str:
+    """The last noun of the noun phrase that starts there; empty if there is none."""
+    head = ""
+    while sentence.tag(i).startswith(("DT", "PRP$", "POS", "JJ", "NN", "CD")):
+        if sentence.tag(i).startswith("NN"):
+            head = sentence.word(i)
+        i += 1
+    return head
 
 
 def _is_noun_phrase(sentence: Sentence, i: int) -> bool:

@@ -8,38 +8,36 @@ from collections.abc import Iterator
 
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.sentence import Mention, Sentence
+from factor_gen.generate.rules.sexes import FEMALE, HE, MALE, SHE, VESSELS, sexes_of_names
 from factor_gen.generate.rules.words import DATA, is_drawn
 from factor_gen.records import COREFERENCE
 from factor_gen.text.analysis import NAME, NAMES, ORGANISATION, PERSON
 from factor_gen.text.lists import word_set
 from factor_gen.text.names import first_names
 
-_HE = frozenset(["he", "him", "his", "himself"])
-_SHE = frozenset(["she", "her", "hers", "herself"])
 _TO_SHE = {"he": "she", "him": "her", "his": "her", "himself": "herself"}
 _TO_HE = {"she": "he", "hers": "his", "herself": "himself"}
 _TO_THEY = {"we": "they", "our": "their", "us": "them", "ours": "theirs", "ourselves": "themselves"}
 _TO_WE = {new: old for old, new in _TO_THEY.items()}
-_SEXED = word_set(DATA, "sexed")
+_SEXED = MALE | FEMALE
 _NOUN_LIKE = ("NN", "JJ", "CD")
 _REPORTING = word_set(DATA, "reporting")
 
 
 def other_sex(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """Every *he* a *she*, with *his* and *him*, or the other way round; not where something else says which it is."""
-    men, women = sentence.words & _HE, sentence.words & _SHE
-    if bool(men) == bool(women) or sentence.words & _SEXED:
+    men, women = sentence.words & HE, sentence.words & SHE
+    if bool(men) == bool(women) or sentence.words & _SEXED or (women and sentence.words & VESSELS):
         return
-    for entity in sentence.entities:
-        # "Angela ... she" names the person: the pronoun would contradict the name, not the facts
-        if entity.kind == PERSON and entity.text.split()[0] in first_names():
-            return
+    # "Angela ... she" names the person: the pronoun would contradict the name, not the facts
+    if any(each.kind == PERSON and each.text.split()[0] in first_names() for each in sentence.entities):
+        return
     if not is_drawn(rng, "he" if men else "she", "she" if men else "he"):
         return
     found = []
     for i, word in enumerate(sentence.small):
         token = sentence.tokens[i]
-        if word in _HE or word in _SHE:
+        if word in HE or word in SHE:
             if not sentence.is_free(token.start, token.end):
                 return
             new = _TO_SHE.get(word) or _TO_HE.get(word) or ("his" if _is_possessive(sentence, i) else "him")
@@ -58,6 +56,12 @@ def other_group(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             if word in table and (not quoted_only or sentence.in_quotation(token.start)):
                 if word == "us" and token.text == "US":
                     continue
+                if (
+                    token.text[0].isupper()
+                    and i + 1 < len(sentence.tokens)
+                    and sentence.tokens[i + 1].text[0].isupper()
+                ):
+                    continue  # Our World in Data
                 found.append((token.start, token.end, _cased(table[word], token.text)))
         if found and not sentence.words & set(table.values()):
             yield edit("pronoun group", COREFERENCE, *found)
@@ -69,6 +73,8 @@ def wrong_person(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     people, organisations = _unlikely(sentence, PERSON), _unlikely(sentence, ORGANISATION)
     for i, word in enumerate(sentence.small):
         token = sentence.tokens[i]
+        if word in ("she", "her") and sentence.words & VESSELS:
+            continue
         if word in ("he", "she", "his", "her") and people:
             if word in ("he", "she") and not _is_subject(sentence, i):
                 continue
@@ -92,13 +98,9 @@ def wrong_person(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 
 def name_to_pronoun(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """*He* for a woman's name and *she* for a man's, where the first name says which it is."""
-    if sentence.words & (_HE | _SHE | _SEXED):
+    if sentence.words & (HE | SHE | _SEXED):
         return
-    sexes = {}
-    for mention in sentence.mentions:
-        sex = first_names().get(mention.text.split()[0])
-        if mention.kind == PERSON and sex and " " in mention.text:
-            sexes[mention.text] = sexes[mention.text.split()[-1]] = sex
+    sexes = sexes_of_names(sentence)
     for entity in sentence.entities:
         sex = sexes.get(entity.text) if entity.kind == PERSON else None
         i, j = sentence.starts.get(entity.start), sentence.ends.get(entity.end)

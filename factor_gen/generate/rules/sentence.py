@@ -153,9 +153,14 @@ def read(tagger: Tagger, prefix: str, completion: str) -> Sentence:
     mentions = tuple(
         Mention(each.text, each.kind, near[max(0, each.start - 4) : each.start].lower() == "the ", each.start)
         for each in tagger.names(near)
-        if each.kind in NAMES and "\n" not in each.text and each.text not in AGENCIES
+        if each.kind in NAMES and "\n" not in each.text and each.text not in AGENCIES and not _is_ticker(near, each)
     )
     return _resolved(analysis, mentions)
+
+
+def _is_ticker(text: str, entity: Entity) -> bool:
+    """Whether a name is the code of a share: *(TSLA.O)*."""
+    return text[entity.start - 1 : entity.start] == "(" and text[entity.end : entity.end + 1] in (".", "=", ")", ":")
 
 
 def _resolved(analysis: Analysis, mentions: Sequence[Mention]) -> Sentence:

@@ -8,9 +8,10 @@ from functools import cache
 
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.sentence import Sentence
+from factor_gen.generate.rules.sexes import FEMALE, MALE, known_sexes
 from factor_gen.generate.rules.words import DATA, drawn, nouns
 from factor_gen.records import ENTITY
-from factor_gen.text.analysis import MONEY, NUMBER, PERCENT
+from factor_gen.text.analysis import DATE, MONEY, NAMES, NATIONALITY, NUMBER, PERCENT, TIME
 from factor_gen.text.lists import rows, word_set
 
 UP = word_set(DATA, "up")
@@ -41,6 +42,8 @@ def noun(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             end = i + len(words)
             if sentence.small[i:end] != words or not _is_noun(sentence, i, end, tag):
                 continue
+            if _is_said_again(sentence, i, end) or _sex_is_told(sentence, words[-1]):
+                continue
             fit = [each for each in others if not _heard(each, words, sentence)]
             old = " ".join(words)
             for new in drawn(rng, old, fit)[:2]:
@@ -49,17 +52,16 @@ def noun(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             break
 
 
-_WITH = {
-    "defeat": "by",
-    "defeats": "by",
-    "victory": "over",
-    "victories": "over",
-    "win": "over",
-    "wins": "over",
-    "loss": "to",
-    "losses": "to",
-}
-"""Who lost to whom: *defeat by* and *victory over* are no opposites."""
+def _is_said_again(sentence: Sentence, i: int, end: int) -> bool:
+    """Whether a word of the edit, in either number, stands elsewhere too: the one changed would be at odds with the other."""
+    stems = {word.rstrip("s") for word in sentence.small[i:end]}
+    return any(word.rstrip("s") in stems for word in (*sentence.small[:i], *sentence.small[end:]))
+
+
+def _sex_is_told(sentence: Sentence, word: str) -> bool:
+    """Whether a pronoun or a first name says of what sex the man or woman is that the noun means."""
+    sex = "m" if word in MALE else "f" if word in FEMALE else None
+    return sex is not None and sex in known_sexes(sentence)
 
 
 def _heard(new: str, old: tuple[str, ...], sentence: Sentence) -> bool:
@@ -80,8 +82,8 @@ def _is_noun(sentence: Sentence, i: int, end: int, tag: str) -> bool:
     before, governor, following = sentence.tag(i - 1), sentence.word(i - 1), sentence.tag(end)
     if before in ("TO", "MD", "PRP", "WP", "WDT") or governor in ("to", "not", "n't"):
         return False
-    if sentence.word(end) == _WITH.get(sentence.small[end - 1]):
-        return False
+    if f"{sentence.small[end - 1]} {sentence.word(end)}" in set_phrases():
+        return False  # *defeat by* and *victory over* are no opposites
     if governor in (")", "chief", "vice", "deputy") or (
         following == "JJ" and sentence.small[end - 1] in ("official", "executive")
     ):
@@ -114,7 +116,7 @@ def property_(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     for i, word in enumerate(sentence.small):
         for tag, others in _properties().get(word, ()):
             token = sentence.tokens[i]
-            if not _is_property(sentence, i, tag):
+            if not _is_property(sentence, i, tag) or _is_said_again(sentence, i, i + 1):
                 continue
             fit = [each for each in others if each not in sentence.words]
             for new in drawn(rng, word, fit)[:2]:
@@ -123,6 +125,7 @@ def property_(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 
 
 _PREDICATES = word_set(DATA, "predicates")
+_OWNERS = frozenset(["state", "private", "public", "federal", "local", "national"])
 _DEGREES = frozenset(["very", "so", "too", "more", "most", "less", "as", "quite", "rather", "extremely", "highly"])
 
 
@@ -149,8 +152,15 @@ def _is_property(sentence: Sentence, i: int, tag: str) -> bool:
         attributive = sentence.tag(i + 1).startswith(("NN", "JJ"))
         predicative = tag == "JJR" and (sentence.word(i + 1) == "than" or sentence.word(i - 1) in _PREDICATES)
         return attributive or predicative
-    if sentence.small[i] in ("early", "late") and sentence.tag(i - 1) == "PRP$":
-        return False  # his late wife
+    named = sentence.entity_at(i + 1)
+    if sentence.small[i] in ("early", "late") and (
+        sentence.tag(i - 1) == "PRP$" or (named is not None and named.kind in NAMES)
+    ):
+        return False  # his late wife, the late Ann Lund
+    if named is not None and named.kind in (DATE, TIME):
+        return False  # after falling Wednesday night
+    if sentence.small[i] in _OWNERS and named is not None and named.kind == NATIONALITY:
+        return False  # state Russian television
     if sentence.small[i] in ("first", "last", "second", "next", "previous") and sentence.tag(i - 1) not in (
         "DT",
         "PRP$",

@@ -6,14 +6,16 @@ import random
 from collections.abc import Iterator
 
 from factor_gen.generate.rules.edits import Edit, edit
-from factor_gen.generate.rules.phrases import is_clause
+from factor_gen.generate.rules.phrases import head_noun, is_clause
 from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.swaps import keeps_sense, set_phrases
-from factor_gen.generate.rules.words import inflect, is_drawn, verbs
+from factor_gen.generate.rules.words import DATA, FORMS, Verb, inflect, is_drawn, verbs
 from factor_gen.records import PREDICATE
 from factor_gen.text.analysis import DATE, MONEY, NUMBER, PERCENT, TIME
+from factor_gen.text.lists import word_set
 from factor_gen.text.tags import BE, DO, HAVE, MODALS, NOT
 
+_RAISED_ANEW = word_set(DATA, "raised anew")
 _PASSED = NOT | frozenset(
     [
         "also",
@@ -54,9 +56,7 @@ def antonym(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             end = i + 1 + len(rest)
             if its_tag != tag or list(sentence.small[i + 1 : end]) != rest:
                 continue
-            if not _fits(sentence, i, end, verb.frame, tag) or any(
-                inflect(verb.other, each).split(" ")[0] in sentence.words for each in ("VB", "VBD", "VBZ", "VBG")
-            ):
+            if not _fits(sentence, i, end, verb.frame, tag) or _is_said_again(sentence, i, verb):
                 continue
             new = inflect(verb.other, tag)
             if is_drawn(rng, " ".join(sentence.small[i:end]), new) and keeps_sense(sentence, i, word):
@@ -66,6 +66,13 @@ def antonym(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             fit = sorted({each for each in choices if each[0] == most})
             for _, end, new in rng.sample(fit, min(2, len(fit))):
                 yield edit("antonym", PREDICATE, (sentence.tokens[i].start, sentence.tokens[end - 1].end, new))
+
+
+def _is_said_again(sentence: Sentence, i: int, verb: Verb) -> bool:
+    """Whether a form of the verb stands elsewhere, or one of its opposite: they would be at odds, or the same."""
+    others = {*sentence.small[:i], *sentence.small[i + 1 :]}
+    forms = {inflect(each, tag).split(" ")[0] for each in (verb.base, verb.other) for tag in FORMS}
+    return bool(others & forms)
 
 
 def _is_idiom(sentence: Sentence, i: int) -> bool:
@@ -192,7 +199,15 @@ def _complement_follows(sentence: Sentence, end: int) -> bool:
     return False
 
 
+def _is_raised_anew(sentence: Sentence, end: int) -> bool:
+    """Whether the object of *raise* is money, a question or a child: nothing that was there before and is now higher."""
+    entity = sentence.entity_at(end)
+    return (entity is not None and entity.kind == MONEY) or head_noun(sentence, end) in _RAISED_ANEW
+
+
 def _fits(sentence: Sentence, i: int, end: int, frame: str, tag: str) -> bool:
+    if sentence.small[i].startswith("rais") and _is_raised_anew(sentence, end):
+        return False
     passive = tag == "VBN" and sentence.word(governor(sentence, i)) in BE
     word = sentence.word(end)
     if word in ("up", "down", "out", "off", "away", "back", "over", "together") and sentence.small[end - 1] not in (

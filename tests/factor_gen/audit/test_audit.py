@@ -7,18 +7,23 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factor_gen.audit import Audit, audit_rows, fix_rows
+from factor_gen.audit import LEAST_EFFECT, Audit, audit_rows, fix_rows
 from factor_gen.audit.classifier import CLASSIFIERS, POOLED, WITHIN_ROW
 from factor_gen.audit.evaluate import evaluate
 from factor_gen.audit.ngram import NAME as TRIGRAMS
 from factor_gen.audit.read import read_benchmark
-from factor_gen.audit.visible import comparing, surface
+from factor_gen.audit.records import COUNTED, MIDDLE
+from factor_gen.audit.tables import baseline_table, shape_table
+from factor_gen.audit.visible import CENTRAL, by_lot, comparing, middles, surface
+from factor_gen.choose.balance import Ledger
+from factor_gen.surface import STATISTICS
 from lm_factuality.factor.rows import Row, make_row
-from tests.factor_gen.audit.rows import Change, on_false, on_true, synthetic
+from tests.factor_gen.audit.rows import Change, on_false, on_true, row, synthetic
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +68,71 @@ def test_a_place_that_the_true_one_keeps_to_is_found() -> None:
     assert [each.name for each in found if each.is_above_chance] == ["choice 3 in the file"]
 
 
+def test_a_place_in_the_middle_is_found_and_is_no_leak_of_the_file() -> None:
+    def change(texts: list[str], _: random.Random) -> list[str]:
+        true, *others = (text.ljust(140, "x") for text in texts)
+        return [true + "x", *(text + "x" * more for text, more in zip(others, (0, 0, 5), strict=True))]
+
+    found = audit_rows(synthetic(80, change, share=0.8))
+    assert found.baseline("third least characters").is_above_chance
+    assert found.baseline("third least characters").accuracy > 0.7
+    assert not [name for name in found.leaks if name.startswith(("most char", "least char"))]
+    assert all(found.baseline(name).family in COUNTED for name in found.leaks)
+    table = baseline_table(found, "planted")
+    cells = {name: verdict for name, *_, verdict in table.rows}
+    assert "not counted" in cells["third least characters"]
+    assert "second least characters" not in cells
+    (others,) = (name for name in cells if "other places in the middle" in name)
+    shown = sum(each.family == MIDDLE and each.name in cells for each in found.baselines)
+    assert int(others.split()[0]) == 2 * (len(STATISTICS) + 1) - shown
+
+
+def test_places_are_counted_as_the_choice_of_contradictions_counts_them() -> None:
+    texts = ["Aa bb, cc.", "Aa bb cc.", "aa bb, cc 12.", "Aa bb, cc!"]
+    rows = [row(*texts)]
+    taken = Ledger(3)._taken(texts[0], texts[1:], np.array([[0, 1, 2]])).reshape(len(STATISTICS) + 1, 4)
+    found = {each.name: each.accuracy for each in evaluate([*surface(rows), *middles(rows)], rows)}
+    names = [*STATISTICS]
+    orders = [[f"least {name}", f"second least {name}", f"third least {name}", f"most {name}"] for name in names]
+    orders.append([f"{place} in sorted order" for place in ("first", "second", "third", "last")])
+    for order, shares in zip(orders, taken / 12 + 0.25, strict=True):  # parts of a row above an even share
+        assert [found[name] for name in order] == pytest.approx(list(shares))
+
+
+def test_rows_of_few_choices_have_no_middle() -> None:
+    rows = [row("a b", "a c", doc_id="x"), row("a", "b b", "c c c", "d d d d", doc_id="y")]
+    for each in middles(rows):
+        assert each.values[0] is None
+        assert each.values[1] is not None
+
+
+def test_word_weights_by_lot_score_chance_where_choices_are_drawn_alike() -> None:
+    rows = synthetic(150)
+    (found,) = evaluate(list(by_lot(rows, 0)), rows)
+    assert found.accuracy == pytest.approx(0.25, abs=0.02)  # one drawing may be 0.035 off
+    (same,) = by_lot([row("a b c", "c b a", "d e")], 0)
+    assert same.values[0] is not None
+    assert same.values[0][0] == same.values[0][1]
+
+
+def test_a_true_one_in_the_middle_of_its_edits_has_a_note_with_a_way_out(clean: Audit) -> None:
+    def edits(texts: list[str], _: random.Random) -> list[str]:
+        return [texts[0], *(texts[0].replace(f" {word} ", f" {word}s ") for word in ("old", "near", "day"))]
+
+    found = audit_rows(synthetic(40, edits, share=1))
+    assert found.baseline(CENTRAL).accuracy == 1
+    assert any("right in 100.0% of rows" in note and "hide_centre: true" in note for note in found.notes)
+    assert not any("hide_centre" in note for note in clean.notes)
+
+
+def test_copies_count_once() -> None:
+    rows = synthetic(20)
+    found = audit_rows([*rows, *(replace(each, doc_id=f"copy of {each.doc_id}") for each in rows[:5] * 9)])
+    assert (found.rows, found.sampled) == (65, 20)
+    assert all(each.documents <= 20 for each in found.baselines)
+    assert "45 rows repeat others and count once in baselines" in found.notes
+
+
 def test_places_mean_nothing_where_the_true_one_has_its_own(clean: Audit) -> None:
     assert not [each.name for each in clean.baselines if each.name.startswith("choice")]
     assert any("place of its own" in note for note in clean.notes)
@@ -97,9 +167,12 @@ def test_baselines_see_a_sample_and_say_so(clean: Audit) -> None:
 
 
 def test_one_document_has_no_others_to_learn_from() -> None:
-    found = audit_rows([replace(row, doc_id="same") for row in synthetic(5)])
+    found = audit_rows([replace(row, doc_id="same") for row in synthetic(60, on_true(lambda text: text.upper()), 1)])
     assert found.headline == ""
     assert any("one document" in note for note in found.notes)
+    verdicts = {verdict for name, accuracy, *_, verdict in baseline_table(found, "one").rows if accuracy}
+    assert verdicts == {"too few documents to tell", "not counted"}
+    json.dumps(found.to_json(), allow_nan=False)
 
 
 def test_types_are_counted_and_rows_that_cannot_be_scored_left_out() -> None:
@@ -115,6 +188,7 @@ def test_no_rows_at_all() -> None:
     found = audit_rows([])
     assert found.baselines == ()
     assert json.dumps(found.to_json(), allow_nan=False)
+    assert shape_table(found).rows[0][1] == "-"
 
 
 _TEXTS = st.text(max_size=40)
@@ -175,11 +249,15 @@ def test_fixing_expert_leaves_nothing_to_find(expert: tuple[list[Row], Audit]) -
 
 def test_news_has_no_spacing_leak(shared: Path) -> None:
     rows = read_benchmark(str(shared / "data" / "factor" / "news_factor.csv")).rows
-    found = {each.name: each for each in evaluate([*surface(rows), *comparing(rows)], rows)}
+    baselines = evaluate([*surface(rows), *comparing(rows), *middles(rows)], rows)
+    found = {each.name: each for each in baselines}
     spaces = found["most spaces before punctuation"]
     assert spaces.accuracy == pytest.approx(0.252, abs=5e-4)
     # What there is: in a dozen rows only the true one keeps the document's typographic signs.
-    assert [each.name for each in found.values() if each.is_above_chance] == ["most rare characters"]
-    assert found["most rare characters"].accuracy < 0.26
+    counted = [each for each in baselines if each.family in COUNTED]
+    assert [each.name for each in counted if each.is_above_chance] == ["most rare characters"]
+    assert 0 < found["most rare characters"].effect < LEAST_EFFECT  # a slight leak
+    assert found["third in sorted order"].accuracy == pytest.approx(0.344, abs=5e-4)  # by geometry: see MIDDLE
+    assert found["second least characters"].is_above_chance
     assert found["least characters"].accuracy == pytest.approx(0.174, abs=0.01)
     assert found["most central (least summed edit distance)"].accuracy == pytest.approx(0.908, abs=5e-4)

@@ -8,16 +8,24 @@ import pytest
 from scipy.stats import binomtest
 
 from factor_gen.audit.evaluate import evaluate, holm
-from factor_gen.audit.records import COMPARES, SURFACE, Scores
+from factor_gen.audit.records import BLIND_LM, BY_LOT, COMPARES, LEARNED, MIDDLE, SURFACE, Baseline, Scores
+from factor_gen.audit.tables import verdict
+from lm_factuality.factor.rows import Row
 from lm_factuality.statistics import Outcome, bootstrap_interval
 from tests.factor_gen.audit.rows import row
 
-_ROWS = [row("a b", "a c", "a d", "a e", doc_id=str(number)) for number in range(40)]
+
+def _rows(count: int, each: int = 1) -> list[Row]:
+    """Rows that share nothing, so many of each document."""
+    return [row(f"a {number}", "a c", "a d", "a e", doc_id=str(number // each)) for number in range(count)]
 
 
-def _scores(right: int, family: str = SURFACE) -> Scores:
+_ROWS = _rows(40)
+
+
+def _scores(right: int, family: str = SURFACE, count: int = 40) -> Scores:
     """The first so many rows right, the others wrong."""
-    return Scores("test", family, [[2.0, 1, 0, 0] if number < right else [1.0, 2, 0, 0] for number in range(40)])
+    return Scores("test", family, [[2.0, 1, 0, 0] if number < right else [1.0, 2, 0, 0] for number in range(count)])
 
 
 @pytest.mark.parametrize("right", [4, 10, 14, 17, 20])
@@ -29,16 +37,62 @@ def test_the_test_is_the_binomial_one_where_rows_are_documents_and_nothing_ties(
 
 
 def test_the_interval_is_the_clustered_bootstrap_one() -> None:
-    rows = [row("a b", "a c", "a d", "a e", doc_id=str(number // 3)) for number in range(40)]
+    rows = _rows(40, each=3)
     outcomes = [Outcome(float(number < 17), each.doc_id) for number, each in enumerate(rows)]
     (found,) = evaluate([_scores(17)], rows)
     assert (found.low, found.high) == pytest.approx(bootstrap_interval(outcomes), abs=0.02)
 
 
 def test_rows_of_one_document_count_for_less() -> None:
-    rows = [row("a b", "a c", "a d", "a e", doc_id=str(number // 8)) for number in range(40)]
-    (alone,), (together,) = evaluate([_scores(17)], _ROWS), evaluate([_scores(17)], rows)
+    (alone,), (together,) = evaluate([_scores(17)], _ROWS), evaluate([_scores(17)], _rows(40, each=4))
+    assert (alone.documents, together.documents) == (40, 10)
     assert together.p > 3 * alone.p
+
+
+@pytest.mark.parametrize(("documents", "is_told"), [(1, False), (9, False), (10, True)])
+def test_few_documents_do_not_tell_however_much_their_rows_give_away(documents: int, is_told: bool) -> None:
+    rows = _rows(20 * documents, each=20)
+    (found,) = evaluate([_scores(len(rows), count=len(rows))], rows)
+    assert found.accuracy == 1
+    if is_told:
+        assert found.p < 0.001  # all alike in and between documents is no likeness within them
+        return
+    assert math.isnan(found.p)
+    assert not found.is_above_chance
+    assert verdict(found) == "too few documents to tell"
+    assert math.isnan(found.low) == (documents == 1)
+
+
+def test_documents_that_differ_and_are_alike_within_count_as_so_many_rows() -> None:
+    """Of 20 documents 9 are right in all rows: as 9 of 20 rows."""
+    rows = _rows(400, each=20)
+    (many,), (few,) = evaluate([_scores(180, count=400)], rows), evaluate([_scores(9, count=20)], _rows(20))
+    assert many.p == pytest.approx(few.p, abs=0.02)
+
+
+def test_copies_under_other_names_are_one_document() -> None:
+    rows = [row("a b", "a c", "a d", "a e", doc_id=str(number)) for number in range(40)]
+    (found,) = evaluate([_scores(40)], rows)
+    assert (found.documents, found.is_above_chance) == (1, False)
+
+
+def test_what_is_learned_is_tested_by_its_forward_scores() -> None:
+    wrong = _scores(0).values
+    (found,) = evaluate([Scores("test", LEARNED, _scores(40).values, forward=[*[None] * 8, *wrong[8:]])], _ROWS)
+    assert (found.accuracy, found.rows) == (1, 40)
+    assert found.p > 0.99
+
+
+def test_shares_are_taken_as_they_are_and_not_tested() -> None:
+    (found,) = evaluate([Scores("test", BY_LOT, [[0.1, 0.2, 0.3, 0.4]] * 40, are_shares=True)], _ROWS)
+    assert found.accuracy == pytest.approx(0.1)
+    assert (found.corrected, verdict(found)) == (None, "not counted")
+
+
+def test_little_is_a_slight_leak() -> None:
+    found = Baseline("test", SURFACE, 736, 736, 0.256, 0.253, 0.261, 0.25, 0.0001, 0.002)
+    assert verdict(found) == "slight leak, above chance by 0.6 points, p = 0.002"
+    assert verdict(found, 0.005) == "above chance by 0.6 points, p = 0.002"
 
 
 def test_ties_are_broken_by_lot() -> None:
@@ -62,6 +116,8 @@ def test_holm() -> None:
     assert holm([]) == []
 
 
-def test_only_tested_families_are_corrected_each_for_its_own_number() -> None:
-    found = evaluate([_scores(20), _scores(20), _scores(20, COMPARES)], _ROWS)
-    assert [each.corrected for each in found] == [2 * found[0].p, 2 * found[1].p, None]
+def test_families_that_count_are_corrected_together_and_those_that_compare() -> None:
+    families = (SURFACE, SURFACE, LEARNED, BLIND_LM, COMPARES, MIDDLE)
+    found = evaluate([_scores(16, family) for family in families], _ROWS)
+    assert 0 < found[0].p < 0.1
+    assert [each.corrected for each in found] == [times * found[0].p for times in (3, 3, 3, 1, 2, 2)]

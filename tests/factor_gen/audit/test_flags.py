@@ -30,6 +30,7 @@ _LONG = "The old bridge was closed for the winter."
         (row(_LONG, "The old bridge was closed for the summer.", prefix=f"So: {_LONG} "), {flags.IN_PREFIX}),
         (row("It rose in May.", "It fell in May.", "It fell in May."), {flags.IDENTICAL}),
         (row("It rose in May.", "It rose in May."), {flags.IDENTICAL, flags.UNSCORABLE}),
+        (row("It rose in May.", "It fell in May.", "", ""), {flags.UNSCORABLE}),  # missing, not identical
         (row("It rose in May.", "it rose, in May.", "It fell in May."), {flags.NO_CONTRADICTION}),
         (row("It rose 1.5 in May.", "It rose 15 in May.", "It rose -1.5 in May."), set()),
         (row("It rose in May.", "We sank it in June."), {flags.LARGE_EDIT}),
@@ -78,7 +79,7 @@ def test_what_cannot_be_mended_is_left_out_and_counted() -> None:
         row("It rose, in May.", "It rose in May."),
         row(_LONG, "The old bridge was opened for the winter.", prefix=_LONG),
         row("It rose  in May.", "It rose in June."),  # the first once mended
-        row("It rose in May.", " "),
+        row("It rose in May.", " ", ""),
     ]
     fixed = fix_rows(rows)
     assert fixed.rows == (sound,)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from factor_gen.audit.folds import folds
+from factor_gen.audit.classifier import classifier_scores
+from factor_gen.audit.folds import folds, group
 from factor_gen.audit.ngram import _END, _START, _Trigrams, ngram_scores
+from factor_gen.audit.records import Scores
+from lm_factuality.factor.rows import Row
 from tests.factor_gen.audit.rows import row, synthetic
 
 _IDS = [0, 0, 3, 4, 5, 1, 0, 0, 3, 4, 3, 1, 0, 0, 5, 1]
@@ -52,3 +57,29 @@ def test_folds_keep_documents_and_shared_sentences_together() -> None:
     assert found[3] == found[32]
     assert set(found) == set(range(5))
     assert found == folds(rows, 0) != folds(rows, 1)
+
+
+def test_documents_of_one_prefix_are_one_unless_it_is_an_instruction() -> None:
+    rows = synthetic(30)
+    rows.append(row("Something else.", "Other.", prefix=rows[4].prefix, doc_id="copy"))
+    groups = group(rows)
+    assert groups[4] == groups[30]
+    assert len(set(groups)) == 30
+    assert len(set(group([replace(each, prefix="Go on: ") for each in rows]))) == 31
+    assert len(set(group([replace(each, prefix="") for each in rows[:3]]))) == 3
+
+
+@pytest.mark.parametrize("learn", [lambda rows, parts: [ngram_scores(rows, parts)], classifier_scores])
+def test_forward_scores_know_nothing_of_what_is_true_from_there_on(
+    learn: Callable[[Sequence[Row], Sequence[int]], list[Scores]],
+) -> None:
+    rows = synthetic(60)
+    parts = [number // 20 for number in range(60)]
+    other = [*rows[:20], *[replace(each, gold=2) for each in rows[20:]]]
+    for one, two in zip(learn(rows, parts), learn(other, parts), strict=True):
+        assert one.forward is not None
+        assert two.forward is not None
+        assert one.forward[:20] == [None] * 20
+        assert one.forward[20:40] == two.forward[20:40] != [None] * 20
+        assert one.forward[40:] != two.forward[40:]
+        assert one.values[20:40] != two.values[20:40]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
 
 from factor_gen.context import last_words
 from factor_gen.filters import Filters
 from factor_gen.filters.fluency import FluencyModel
 from factor_gen.filters.nli import NliModel, Pair
+from factor_gen.filters.precision import DTYPE
 from factor_gen.records import COREFERENCE, ENTITY, Candidate, Example
 from factor_gen.settings import FilterSettings, FluencySettings, NliSettings
 from factor_gen.stages import Stage
@@ -141,11 +143,36 @@ def test_the_fingerprint_knows_what_a_checkpoint_holds(deberta, checkpoint, tmp_
     )
     assert one.fingerprint == other.fingerprint
     assert one.fingerprint["nli"]["threshold"] == 0.6
-    assert one.fingerprint["fluency"]["dtype"] in ("float32", "bfloat16")
+    assert one.fingerprint["fluency"]["dtype"] == str(DTYPE).removeprefix("torch.")
     weights = bytearray((copy / "model.safetensors").read_bytes())
     weights[-1] ^= 1
     (copy / "model.safetensors").write_bytes(weights)
     assert Filters(FilterSettings(NliSettings(deberta), FluencySettings(str(copy)))).fingerprint != one.fingerprint
+
+
+def test_models_compute_in_full_precision_whatever_others_do_there(deberta, checkpoint, monkeypatch):
+    """On a GPU, judges' models compute in bfloat16, whose scores differ from batch to batch by a twentieth of the margin."""
+    monkeypatch.setattr("judges.biographies.inference_models.dtype_of", lambda device: torch.bfloat16)
+    models = [NliModel(deberta), FluencyModel(str(checkpoint))]
+    assert {model.model.dtype for model in models} == {torch.float32}
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    seen = []
+
+    def forward(*_: object) -> None:
+        seen.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
+
+    try:
+        torch.set_float32_matmul_precision("medium")
+        torch.backends.cudnn.allow_tf32 = True
+        models[0].model.register_forward_pre_hook(forward)
+        models[1].model.register_forward_pre_hook(forward)
+        models[0].contradictions([Pair("", COMPLETION, WRONG)])
+        models[1].mean_logprobs([COMPLETION])
+        assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == ("medium", True)
+    finally:
+        torch.set_float32_matmul_precision(before[0])
+        torch.backends.cudnn.allow_tf32 = before[1]
+    assert seen == [("highest", False)] * 2
 
 
 def test_a_model_that_cannot_be_had_is_named():

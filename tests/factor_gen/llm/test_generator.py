@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import yaml
 
+from factor_gen.config import load_build
 from factor_gen.generate.llm import LLMGenerator
+from factor_gen.pipeline import build
 from factor_gen.records import CIRCUMSTANCE, COREFERENCE, ENTITY, ERROR_TYPES, LINK, PREDICATE, Example
 from factor_gen.settings import GenerateSettings
 from factor_gen.stages import Stage
 from lm_factuality.errors import BackendDown, ConfigError
+from tests.factor_gen.test_engines import contents
 from tests.judges.server import Act, JudgeServer
+
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 PREFIX = "The mill was sold in 1903. Edwin wanted to tear the old wheel down. "
 COMPLETION = "She left the valley before the council met, and she never came back."
@@ -50,7 +61,7 @@ def open_generator(server, tmp_path, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     opened: list[LLMGenerator] = []
 
-    def make(seed: int = 0, judge: dict | None = None, **settings) -> LLMGenerator:
+    def make(judge: dict | None = None, **settings) -> LLMGenerator:
         content = {
             "backend": "openai",
             "model": "small-judge",
@@ -60,12 +71,44 @@ def open_generator(server, tmp_path, monkeypatch):
         }
         (tmp_path / "my_judge.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
         settings = {"judge": "my_judge.yaml", **settings}
-        opened.append(LLMGenerator(GenerateSettings(**settings), tmp_path, seed, store=tmp_path / "answers"))
+        opened.append(LLMGenerator(GenerateSettings(**settings), tmp_path, store=tmp_path / "answers"))
         return opened[-1]
 
     yield make
     for each in opened:
         each.close()
+
+
+def write_build(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, server: JudgeServer, documents: int = 1, **judge: object
+) -> Path:
+    """The YAML ``mill.yaml`` of a build that asks ``server``, and its texts; the store of answers lies in ``home``."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(folder / "home"))
+    content = {"backend": "openai", "model": "small-judge", "base_url": server.base_url, **judge}
+    (folder / "my_judge.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    (folder / "texts").mkdir()
+    for number in range(documents):
+        name = "mill.txt" if documents == 1 else f"mill_{number}.txt"
+        before = "" if documents == 1 else f"This is story number {number}. "
+        (folder / "texts" / name).write_text(before + PREFIX + COMPLETION, encoding="utf-8")
+    build = {
+        "corpus": "texts/*.txt", "select": {"position": "last"}, "generate": {"generator": "llm", "judge": "my_judge.yaml"},
+        "filter": "none", "workers": 1,
+    }  # fmt: skip
+    (folder / "mill.yaml").write_text(yaml.safe_dump(build), encoding="utf-8")
+    return folder / "mill.yaml"
+
+
+def kept(home: Path) -> int:
+    """How many answers the store holds."""
+    if not (home / "answers.sqlite").is_file():
+        return 0
+    with closing(sqlite3.connect(home / "answers.sqlite", timeout=10)) as database:
+        if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'answers'").fetchone():
+            return 0
+        (count,) = database.execute("SELECT COUNT(*) FROM answers").fetchone()
+        return int(count)
 
 
 EXAMPLE = Example("a", PREFIX, COMPLETION, ERROR_TYPES)
@@ -124,7 +167,7 @@ def test_a_second_run_asks_nothing_and_gives_the_same(open_generator, server):
     examples = [EXAMPLE, Example("b", PREFIX, "The choir has eighteen members.", (LINK,))]
     first = open_generator().run(examples)
     asked = len(server.bodies)
-    again = open_generator(seed=1)
+    again = open_generator()
     assert again.run(examples) == first
     assert again.run(examples[1:]) == first[1:]  # whatever else is in the shard
     assert len(server.bodies) == asked == 6
@@ -137,15 +180,113 @@ def test_several_samples_of_each_prompt_are_read_together(open_generator, server
     assert dict(found.lost) == {"llm: repeated": 1}
 
 
-def test_errors_are_counted_and_asked_again(open_generator, server):
+TWO = [Example("a", PREFIX, COMPLETION, (COREFERENCE, LINK, ENTITY)), Example("b", PREFIX, COMPLETION, (PREDICATE,))]
+
+
+def test_requests_that_fail_stop_the_stage_and_only_they_are_asked_again(open_generator, server):
     server.script = lambda prompt, attempt: (
-        Act(status=400, text="no") if "Find a pronoun" in prompt else recorded(prompt, attempt)
+        Act(status=503, text="overloaded") if "Find a pronoun" in prompt else recorded(prompt, attempt)
     )
-    (found,) = open_generator().run([Example("a", PREFIX, COMPLETION, (COREFERENCE, LINK))])
-    assert dict(found.lost) == {"llm: backend error": 1, "llm: repeated": 1}
+    with pytest.raises(
+        BackendDown, match=r"1 of 4 requests failed, the first because: HTTP 503.*; what was answered is kept"
+    ):
+        open_generator().run(TWO)
     server.script = recorded
-    (found,) = open_generator().run([Example("a", PREFIX, COMPLETION, (COREFERENCE, LINK))])
-    assert {each.type for each in found.candidates} == {COREFERENCE, LINK}
+    found = open_generator().run(TWO)
+    assert {each.type for each in found[0].candidates} == {COREFERENCE, LINK, ENTITY}
+    assert sorted(server.attempts.values()) == [1, 1, 1, 2]
+
+
+def test_a_request_that_is_refused_for_what_it_holds_is_lost(open_generator, server):
+    server.script = lambda prompt, attempt: (
+        Act(status=400, text="violent") if "replace a verb" in prompt else recorded(prompt, attempt)
+    )
+    first, second = open_generator().run(TWO)
+    assert not first.unused
+    assert "llm: refused by the server" not in first.lost
+    assert second.unused == "generate: the server refused all requests"
+    assert dict(second.lost) == {"llm: refused by the server": 1}
+
+
+def test_where_most_requests_are_refused_the_judge_is_at_fault(open_generator, server):
+    server.script = lambda prompt, attempt: (
+        recorded(prompt, attempt) if "replace a verb" in prompt else Act(status=400, text="no such parameter")
+    )
+    with pytest.raises(BackendDown, match=r"3 of 4 requests failed, .* HTTP 400: .*; change the judge's YAML"):
+        open_generator().run(TWO)
+
+
+def test_a_prompt_that_is_too_long_for_the_model_is_its_own_fault(checkpoint):
+    """The error of judges.backends that lies in the request itself begins as the generator knows it."""
+    from factor_gen.generate.llm.generator import _ITS_OWN_FAULT
+    from judges.answers import Request
+    from judges.backends.lm_eval_model import LmEvalBackend
+
+    backend = LmEvalBackend("hf", {"pretrained": str(checkpoint), "device": "cpu"}, False)
+    ((_, answer),) = backend.answer([Request("the river " * 4_000)])
+    assert answer.error.startswith(_ITS_OWN_FAULT)
+
+
+def test_more_contradictions_than_were_asked_for_are_counted(open_generator):
+    (found,) = open_generator(per_type=1).run([Example("a", PREFIX, COMPLETION, (ENTITY,))])
+    assert [each.edit for each in found.candidates] == ["valley -> harbour"]
+    assert found.lost["llm: more than were asked for"] == 1
+
+
+def test_a_build_whose_requests_fail_keeps_no_shard_and_goes_on_when_they_succeed(
+    server, tmp_path, monkeypatch, capsys
+):
+    from factor_gen.cli import main
+
+    config = write_build(tmp_path, monkeypatch, server, max_retries=0)
+    server.script = lambda prompt, attempt: (
+        Act(status=503, text="overloaded") if "link its events" in prompt else recorded(prompt, attempt)
+    )
+    command = ["build", str(config), "--out", str(tmp_path / "out")]
+    assert main(command) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "stage generate, shard 0 (documents 'mill.txt'): 1 of " in said
+    assert "HTTP 503" in said
+    assert "the same command goes on" in said
+    assert not (tmp_path / "out" / "stages" / "4-generate" / "part-00000.jsonl").exists()
+    server.script = recorded
+    assert main(command) == 0
+    assert (tmp_path / "out" / "mill.csv").is_file()
+    assert sorted(server.attempts.values())[-2:] == [1, 2]
+
+
+def test_a_build_that_is_killed_asks_nothing_twice(server, tmp_path, monkeypatch):
+    """kill -9 while the model is at work: what it answered is asked no more, and the files are those of a build left alone."""
+    config = write_build(tmp_path, monkeypatch, server, documents=3, concurrency=1)
+    hung: list[str] = []
+
+    def hang_at_the_fifth(prompt: str, attempt: int) -> Act:
+        if len(server.attempts) < 5:
+            return recorded(prompt, attempt)
+        hung.append(prompt)
+        return Act(kind="hang")
+
+    server.script = hang_at_the_fifth
+    command = [sys.executable, "-m", "factor_gen", "build", str(config), "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, cwd=tmp_path)
+    try:
+        deadline = time.monotonic() + 60
+        while not hung or kept(tmp_path / "home") < 4:
+            assert process.poll() is None, "the build ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        process.kill()
+        process.wait()
+    assert not list((tmp_path / "out" / "stages" / "4-generate").glob("part-*"))
+    server.script = recorded
+    build(load_build(config), tmp_path / "out")
+    assert server.attempts.pop(hung[0]) == 2
+    assert set(server.attempts.values()) == {1}
+    assert len(server.attempts) > 5  # some were asked by the second build alone
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "another"))
+    build(load_build(config), tmp_path / "alone")
+    assert contents(tmp_path / "out") == contents(tmp_path / "alone")
 
 
 def test_a_server_that_is_down_stops_the_build(open_generator, server):
@@ -179,13 +320,13 @@ def test_the_fingerprint_knows_what_changes_answers_and_no_secret(open_generator
 
 def test_settings_that_cannot_be_used_are_refused(tmp_path, open_generator):
     with pytest.raises(ConfigError, match="generator to rules"):
-        LLMGenerator(GenerateSettings(), tmp_path, 0)
+        LLMGenerator(GenerateSettings(), tmp_path)
     with pytest.raises(ConfigError, match="lexical judge writes no text"):
-        LLMGenerator(GenerateSettings(judge="lexical"), tmp_path, 0)
+        LLMGenerator(GenerateSettings(judge="lexical"), tmp_path)
     with pytest.raises(ConfigError, match="no judge is called 'openai-srever'; did you mean openai-server"):
-        LLMGenerator(GenerateSettings(judge="openai-srever"), tmp_path, 0)
+        LLMGenerator(GenerateSettings(judge="openai-srever"), tmp_path)
     with pytest.raises(ConfigError, match="nowhere.yaml"):
-        LLMGenerator(GenerateSettings(judge="nowhere.yaml"), tmp_path, 0)
+        LLMGenerator(GenerateSettings(judge="nowhere.yaml"), tmp_path)
     with pytest.raises(ConfigError, match="no template there; expected some of circumstance.jinja"):
         open_generator(prompts="nowhere")
     (tmp_path / "own").mkdir()
@@ -198,18 +339,9 @@ def test_a_build_with_recorded_answers_ends_in_a_benchmark(server, tmp_path, mon
     """From a text to the rows that lm_eval reads, by the command."""
     from factor_gen.cli import main
 
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
-    judge = {"backend": "openai", "model": "small-judge", "base_url": server.base_url}
-    (tmp_path / "my_judge.yaml").write_text(yaml.safe_dump(judge), encoding="utf-8")
-    (tmp_path / "mill.txt").write_text(PREFIX + COMPLETION, encoding="utf-8")
-    build = {
-        "corpus": "mill.txt", "select": {"position": "last"}, "generate": {"generator": "llm", "judge": "my_judge.yaml"},
-        "filter": "none", "workers": 1,
-    }  # fmt: skip
-    (tmp_path / "mill.yaml").write_text(yaml.safe_dump(build), encoding="utf-8")
+    config = write_build(tmp_path, monkeypatch, server)
     for out in ("one", "two"):
-        assert main(["build", str(tmp_path / "mill.yaml"), "--out", str(tmp_path / out)]) == 0
+        assert main(["build", str(config), "--out", str(tmp_path / out)]) == 0
     asked = len(server.bodies)
     with (tmp_path / "one" / "mill.csv").open(newline="", encoding="utf-8") as file:
         (row,) = csv.DictReader(file)

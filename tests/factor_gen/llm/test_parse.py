@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,6 +80,42 @@ def test_predicates_may_have_additional_changes():
     assert [edit for _, edit in read(text, kind=PREDICATE)[0]] == ["carried -> dragged; up -> down; by -> behind a"]
 
 
+def test_what_is_planned_may_hold_quotes():
+    completion = 'The keeper said "no" to the "Ode" crew.'
+    text = '1. Change: "said "no"" to "said "yes"", "the "Ode" crew" to "the crew".\nContradiction: The keeper said "yes" to the crew.'
+    assert read(text, completion) == (
+        [('The keeper said "yes" to the crew.', 'said "no" -> said "yes"; the "Ode" crew -> the crew')], {},
+    )  # fmt: skip
+    text = '1. Change: the word\n"crew" to "owners",\n"said" to "sang"\nContradiction: The keeper sang "no" to the "Ode" owners.'
+    assert [edit for _, edit in read(text, completion)[0]] == ["crew -> owners; said -> sang"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Change: " + '"a" to "b" x ' * 20_000, "Change: " + '"a" to ' * 40_000, "Change: " + '"to"' * 60_000,
+        "*" * 300_000, ('Change: "river" to "stream", ' * 65 + f"\nContradiction: {COMPLETION}\n1. ") * 100,
+        f'Change: "barge" to "mule".\nContradiction: {"mule " * 60_000}', f"{ONE}\n1. " * 1_000,
+    ],
+)  # fmt: skip
+def test_long_answers_are_read_at_once(text):
+    """Anything may come of a model; what it costs to read grows with its length."""
+    start = time.process_time()
+    found, lost = read(f"1. {text}")
+    assert time.process_time() - start < 2
+    assert len(found) <= 1
+    assert lost
+
+
+def test_no_more_are_taken_than_were_asked_for():
+    text = "".join(
+        f"{number}. {ONE.replace('Dunwick', place)}\n" for number, place in enumerate(("Dunwick", "Marrick", "Tellby"))
+    )
+    found = parse(Answer(text, "stop"), COMPLETION, ENTITY, most=2)
+    assert [each.edit for each in found.candidates] == ["Selmouth -> Dunwick", "Selmouth -> Marrick"]
+    assert dict(found.lost) == {"llm: more than were asked for": 1}
+
+
 def test_words_may_be_taken_out():
     completion = "The granite was not carried by barge."
     found, lost = read(
@@ -127,7 +165,7 @@ def test_losses_beside_what_is_good():
 
 
 def test_errors_and_filtered_answers_are_counted():
-    assert dict(parse(Answer(None, error="timed out"), COMPLETION, ENTITY).lost) == {"llm: backend error": 1}
+    assert dict(parse(Answer(None, error="timed out"), COMPLETION, ENTITY).lost) == {"llm: refused by the server": 1}
     assert read("", finish_reason="content_filter")[1] == {"llm: refused": 1}
 
 

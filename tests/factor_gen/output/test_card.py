@@ -9,9 +9,10 @@ import pytest
 import yaml
 
 from factor_gen.output.card import PAPER_TYPES, dataset_card
-from factor_gen.output.counts import Counts, edit_distance
+from factor_gen.output.counts import Counts
 from factor_gen.records import Example
 from factor_gen.settings import (
+    ChooseSettings,
     CorpusSettings,
     FilterSettings,
     FluencySettings,
@@ -32,7 +33,11 @@ def counts(items):
 
 @pytest.fixture
 def card(counts, provenance):
-    return lambda audit=None, **changes: dataset_card(make_settings(**changes), provenance, counts, audit)
+    def make(audit=None, stages=None, **changes):
+        made_from = provenance if stages is None else dataclasses.replace(provenance, stages=stages)
+        return dataset_card(make_settings(**changes), made_from, counts, audit)
+
+    return make
 
 
 def front_matter(text: str) -> dict:
@@ -101,14 +106,39 @@ def test_a_filter_that_was_off_is_said_to_be(card):
     assert "fluency filter was off" not in half
 
 
-def test_it_names_models_and_generator(card):
+def test_it_names_the_models_as_the_stages_knew_them(card):
+    stages = {
+        "types": {"tagger": {"tagger": "spacy", "model": "en_core_web_sm", "version": "3.8.0"}},
+        "generate": {"generator": "llm", "judge": "openai:localhost:8000/v1:chat:some/model"},
+        "filter": {"nli": {"model": "microsoft/deberta-large-mnli", "revision": "abc"}, "fluency": {"model": "tiny", "sha256": "f00"}},
+    }  # fmt: skip
     text = card(
-        generate=GenerateSettings(generator="llm", judge="openai-server"), types=TypesSettings(tagger="spacy"),
-        filter=FilterSettings(NliSettings(revision="abc"), None),
-    )  # fmt: skip
-    assert ("generate", "openai-server", "") in rows(text)
-    assert ("filter: contradiction", "microsoft/deberta-large-mnli", "abc") in rows(text)
-    assert ("types", "en_core_web_sm", "") in rows(text)
+        stages=stages,
+        generate=GenerateSettings("llm", "j.yaml"),
+        types=TypesSettings(tagger="spacy"),
+        filter=FilterSettings(),
+    )
+    assert [row for row in rows(text) if row[0] in ("types", "generate") or row[0].startswith("filter:")][-4:] == [
+        ("types", "en_core_web_sm", "3.8.0"),
+        ("generate", "openai:localhost:8000/v1:chat:some/model", ""),
+        ("filter: contradiction", "microsoft/deberta-large-mnli", "abc"),
+        ("filter: fluency", "tiny", "f00"),
+    ]
+    assert "newest" not in text
+    rules = {
+        "types": {"tagger": {"tagger": "pattern"}},
+        "generate": {"generator": "rules"},
+        "filter": {"nli": "none", "fluency": "none"},
+    }
+    assert "| stage | model |" not in card(stages=rules)
+
+
+def test_sentences_with_two_edits_are_told_of(card):
+    assert "edit of the first" not in card()
+    hidden = ChooseSettings(hide_centre=True)
+    assert "have the edit of the first made in them too" in (off := card(choose=hidden))
+    assert "No filter saw" not in off  # none saw any
+    assert "**No filter saw such a sentence as a whole**" in card(choose=hidden, filter=FilterSettings(nli=None))
 
 
 def test_an_audit_becomes_a_table(card):
@@ -126,11 +156,6 @@ def test_engines_do_not_show(card):
 
 def test_text_that_no_file_can_hold_is_mended(card):
     assert "\ufffd" in card(corpus=CorpusSettings(path="x", source="half \ud800"))
-
-
-def test_the_edit_distance_is_in_words():
-    assert edit_distance("a b c d", "a x c") == 2
-    assert edit_distance("the same", "the  same") == 0
 
 
 def test_a_stage_of_another_name_is_counted_too(provenance):

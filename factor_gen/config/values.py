@@ -54,7 +54,7 @@ class Values:
             f"{self.file}: unknown key {last!r}{where}{did_you_mean(last, names)}; known: {', '.join(names)}"
         )
 
-    def section(self, kind: type[Section], key: str, given: Any, skip: tuple[str, ...] = ()) -> Section:
+    def section(self, kind: type[Section], key: str, given: Any) -> Section:
         """``given``, a mapping, as a ``kind``; what is missing or wrong has its default."""
         if not isinstance(given, Mapping):
             self.wrong(key, given, f"a mapping with {', '.join(_fields(kind))}; leave the line out for the defaults")
@@ -64,7 +64,7 @@ class Values:
         for name, value in given.items():
             if name not in known:
                 self.unknown(f"{key}.{name}", known)
-            elif name not in skip:
+            else:
                 values[name] = self.value(f"{key}.{name}", known[name], value)
         return kind(**{name: value for name, value in values.items() if value is not _BAD})
 
@@ -77,6 +77,8 @@ class Values:
             return self._names(key, value)
         if kind == "str":
             return self._text(key, value)
+        if kind == "bool":
+            return self._truth(key, value)
         return self._number(key, kind, value)
 
     def _text(self, key: str, value: Any) -> Any:
@@ -89,6 +91,12 @@ class Values:
             return value
         if not isinstance(value, str) or not value:
             self.wrong(key, value, "a text" if isinstance(value, str) or value is None else "a text: put it in quotes")
+            return _BAD
+        return value
+
+    def _truth(self, key: str, value: Any) -> Any:
+        if not isinstance(value, bool):
+            self.wrong(key, value, "true or false")
             return _BAD
         return value
 
