@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install install-dev quickstart test test-all test-vllm lint format bench bench-judge bench-gen sample clean
+.PHONY: help install install-dev quickstart chromium test test-all test-vllm lint format bench bench-judge bench-gen sample clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -25,10 +25,13 @@ install-dev: $(VENV)/installed-dev  ## the same with the tools for tests and lin
 quickstart: install  ## run the sample benchmark with two tiny checkpoints, offline
 	HF_HUB_OFFLINE=1 $(BIN)/lm-factuality quickstart
 
-test: install-dev  ## all tests but the slow ones
+chromium:
+	@.ci/chromium
+
+test: install-dev chromium  ## all tests but the slow ones
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m 'not slow'
 
-test-all: install-dev test-vllm  ## all tests
+test-all: install-dev chromium test-vllm  ## all tests
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
 
 # vLLM brings versions of its own, so it lives in an environment of its own. VLLM names the distribution.
@@ -63,6 +66,8 @@ bench-gen: install-dev  ## time the generator's filters beside their bare models
 
 sample: install  ## rebuild the embedded default: benchmark, corpus, and the checkpoints (an hour on two cores)
 	$(BIN)/python -m lm_factuality.encyclopedia.build --out tasks/sample
+	$(BIN)/factor-gen build configs/corpora/sample.yaml --out results/sample_factor
+	cp results/sample_factor/sample_factor.csv tasks/sample/
 	$(BIN)/python -m lm_factuality.encyclopedia.train --out tasks/sample/models
 
 clean:  ## remove what the other targets made

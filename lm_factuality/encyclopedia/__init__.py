@@ -1,7 +1,8 @@
 """The fictional encyclopedia: the project's own world, for runs without network or downloads.
 
 ``world`` draws entities and their facts from a seed, ``render`` writes sentences from the forms in
-``frames.yaml``, ``articles`` writes whole articles, ``benchmark`` makes FACTOR rows from them, ``biographies``
+``frames.yaml``, ``articles`` writes whole articles, ``documents`` the corpus that ``sample_factor`` is built from
+(``configs/corpora/sample.yaml``), ``biographies``
 answers about people whose truth is known (``biography_truth`` compares a judge with it), and ``train`` trains
 the two tiny checkpoints that ``sample_factor`` is run with.
 """

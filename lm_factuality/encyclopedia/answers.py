@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lm_factuality.encyclopedia.articles import corpus, write_article
-from lm_factuality.encyclopedia.benchmark import candidates
+from lm_factuality.encyclopedia.false_versions import candidates
 from lm_factuality.encyclopedia.world import World
 
 _ERROR_SHARE = 0.18  # of segments; FELM's is 787 of 4,426

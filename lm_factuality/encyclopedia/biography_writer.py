@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lm_factuality.encyclopedia.articles import Article
-from lm_factuality.encyclopedia.benchmark import other_values
 from lm_factuality.encyclopedia.claims import Page, attributes, claims_of
+from lm_factuality.encyclopedia.false_versions import other_values
 from lm_factuality.encyclopedia.render import Sentence, frames, render, subject_wordings
 from lm_factuality.encyclopedia.told import Kind, ToldSentence
 from lm_factuality.encyclopedia.world import Entity, World

@@ -1,5 +1,5 @@
-"""Writes the embedded default's data: ``sample_factor.csv``, ``sample_felm.jsonl`` and ``sample_ambigbio*.json`` in the formats
-of the published benchmarks, and the encyclopedia itself.
+"""Writes the embedded default's data: ``sample_corpus.jsonl``, which ``factor-gen`` makes ``sample_factor`` from,
+``sample_felm.jsonl`` and ``sample_ambigbio*.json`` in the formats of the published benchmarks, and the encyclopedia itself.
 
 ``python -m lm_factuality.encyclopedia.build --out tasks/sample``
 """
@@ -7,42 +7,18 @@ of the published benchmarks, and the encyclopedia itself.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 from dataclasses import asdict
 from pathlib import Path
 
 from lm_factuality.encyclopedia.answers import build_answers
 from lm_factuality.encyclopedia.articles import corpus
-from lm_factuality.encyclopedia.benchmark import NUM_CONTRADICTIONS, build_examples
 from lm_factuality.encyclopedia.biographies import build_biographies
 from lm_factuality.encyclopedia.documents import build_documents
 from lm_factuality.encyclopedia.world import World, build_world
 from lm_factuality.files import write_json, write_lines
 
-DOCUMENTS, ROWS_PER_DOCUMENT = 215, 2
 ANSWERS = 120
-
-
-def write_benchmark(world: World, path: Path, documents: int = DOCUMENTS, per_document: int = ROWS_PER_DOCUMENT) -> int:
-    """Writes the FACTOR rows of ``world`` as CSV; returns how many."""
-    contradictions = [f"contradiction_{index}" for index in range(NUM_CONTRADICTIONS)]
-    header = ["doc_id", "turncated_prefixes", "completion"]
-    header += contradictions + [f"{name}_type" for name in contradictions] + [f"{name}_edit" for name in contradictions]
-    count = 0
-    part = path.with_name(f"{path.name}.part")
-    with part.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        for example in build_examples(world, documents, per_document):
-            false = example.contradictions
-            writer.writerow(
-                [example.doc_id, example.prefix, example.completion]
-                + [each.text for each in false] + [each.error_type for each in false] + [each.edit for each in false]
-            )  # fmt: skip
-            count += 1
-    part.replace(path)
-    return count
 
 
 def write_encyclopedia(world: World, path: Path) -> int:
@@ -91,14 +67,13 @@ def main(argv: list[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     world = build_world(arguments.seed)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    rows = write_benchmark(world, arguments.out / "sample_factor.csv")
     documents = write_corpus(world, arguments.out / "sample_corpus.jsonl")
     articles = write_encyclopedia(world, arguments.out / "encyclopedia.jsonl")
     answers = write_answers(world, arguments.out / "sample_felm.jsonl")
     biographies = write_biographies(world, arguments.out)
     parser.exit(
         0,
-        f"{rows} rows, {documents} documents, {answers} answers, {biographies} biographies and {articles} articles written to "
+        f"{documents} documents, {answers} answers, {biographies} biographies and {articles} articles written to "
         f"{arguments.out}\n",
     )
 

@@ -12,7 +12,10 @@ from lm_factuality.encyclopedia.render import Sentence, held_out_forms, render, 
 from lm_factuality.encyclopedia.world import Entity, World
 
 MIN_WORDS = 10  # of a sentence that factor_gen selects (section 3.2.1)
-TELLINGS: Mapping[str, int] = {"person": 3, "town": 2, "institution": 1}  # documents by kind of entity
+TELLINGS: Mapping[str, int] = {"person": 5, "town": 4, "institution": 3}  # documents by kind of entity
+
+
+SENTENCES_BEFORE = 1
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,17 @@ def build_documents(world: World, seed: int = 0) -> Iterator[Document]:
                 ends.append(last)
         for number, last in enumerate(ends, start=1):
             before = [sentence for sentence in write_article(entity, rng).sentences if sentence.topic != last.topic]
-            text = _entry(entity, [*before, last])
+            text = _entry(entity, [*_some(before, SENTENCES_BEFORE, rng), last])
             if entity.kind != "person":  # whose article is short and names nobody else
                 other = rng.choice([each for each in alike[entity.kind] if each != entity])
-                text = f"{_entry(other, write_article(other, rng).sentences)}\n{text}"
+                text = f"{_entry(other, _some(write_article(other, rng).sentences, 1, rng))}\n{text}"
             yield Document(f"{entity.entity_id}-{number}", entity.title, text)
+
+
+def _some(sentences: Sequence[Sentence], most: int, rng: random.Random) -> list[Sentence]:
+    """At most so many of the sentences, in their order."""
+    kept = sorted(rng.sample(range(len(sentences)), min(most, len(sentences))))
+    return [sentences[index] for index in kept]
 
 
 def _entry(entity: Entity, sentences: Sequence[Sentence]) -> str:

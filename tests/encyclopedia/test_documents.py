@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from factor_gen.config import load_build
-from factor_gen.settings import FilterSettings
 from lm_factuality.encyclopedia.articles import training_sentences
 from lm_factuality.encyclopedia.build import write_corpus
-from lm_factuality.encyclopedia.documents import MIN_WORDS, TELLINGS, build_documents, register
+from lm_factuality.encyclopedia.documents import MIN_WORDS, SENTENCES_BEFORE, TELLINGS, build_documents, register
 from lm_factuality.encyclopedia.render import held_out_forms, render, subject_wordings, topics
 from lm_factuality.encyclopedia.world import build_world
 from tests.conftest import REPOSITORY, TASKS
@@ -68,11 +67,13 @@ def test_everyone_is_told_of_and_each_telling_ends_in_another_topic(world, docum
     )
 
 
-def test_the_whole_article_goes_before(world, documents):
+def test_something_of_the_article_goes_before(world, documents):
     by_id = {entity.entity_id: entity for entity in world.entities}
     for document in documents:
         entity = by_id[document.id.split("-")[0]]
-        assert sum(document.text.count(mark) for mark in ".?!") >= len(topics(entity))
+        last = document.text.rsplit("\n", 1)[-1]  # the line of the sentences, after title and register
+        assert sum(last.count(mark) for mark in ".?!") == 1 + SENTENCES_BEFORE
+        assert f"{entity.title}\n{register(entity)}\n" in document.text
 
 
 def test_a_line_says_what_the_names_are(world, documents):
@@ -91,7 +92,9 @@ def test_another_seed_tells_it_otherwise(world, documents):
 def test_the_build_of_the_sample_is_a_short_file():
     path = REPOSITORY / "configs" / "corpora" / "sample.yaml"
     settings = load_build(path)
-    assert settings.filter == FilterSettings(nli=None, fluency=None)
+    assert settings.filter.nli is None
+    assert settings.filter.fluency is not None
+    assert settings.filter.fluency.model.endswith("tasks/sample/models/smaller")
     assert settings.generate.generator == "rules"
     assert settings.select.position == "last"
     corpus = (Path(settings.folder) / str(settings.corpus.path)).resolve()

@@ -113,6 +113,11 @@ def expect_the_same(metrics: dict, summary: dict) -> None:
     assert metrics["without_fact,judge"] == sum(summary["rows"]["without_fact"].values())
 
 
+def with_fact(samples: Path) -> int:
+    """How many of the rows have one place alone in which the true and the false completion differ."""
+    return sum(bool(sample["doc"]["true_edit"]) for sample in lines(samples))
+
+
 def test_with_the_lexical_judge_and_again_from_the_samples(run, tmp_path):
     assert run() == 0
     results = json.loads(newest(tmp_path / "out", "results_*.json").read_text(encoding="utf-8"))
@@ -122,14 +127,16 @@ def test_with_the_lexical_judge_and_again_from_the_samples(run, tmp_path):
     expect_the_same(metrics, summary)
     assert 0 < metrics["accuracy,judge"] < 1
     assert summary["about"]["judge_usage"]["stored"] > 0
-    assert sum(summary["subsets"]["pooled"][each] for each in ("true", "false", "neutral", "unscored")) == 72
+    assert sum(
+        summary["subsets"]["pooled"][each] for each in ("true", "false", "neutral", "unscored")
+    ) == 3 * with_fact(samples)
     (saved,) = (*tmp_path.rglob("generations/*.jsonl"),)
     kept = judge_again(tmp_path / "kept", saved)
     assert {**kept, "about": None} == {**summary, "about": None}
     assert lines(tmp_path / "kept" / "verdicts.jsonl") == lines(tmp_path / "again" / "verdicts.jsonl")
     for sample in lines(samples):
         assert len(sample["resps"]) == 1
-        assert len(sample["resps"][0]) == 3
+        assert len(sample["resps"][0]) == (3 if sample["doc"]["true_edit"] else 0)
         assert sample["arguments"]["gen_args_0"]["arg_0"] == sample["doc"]["prompt"]
         assert sample["doc"]["prompt"].endswith(sample["doc"]["stem"])
     assert len({text for sample in lines(samples) for text in sample["resps"][0]}) > 24  # they are samples
@@ -157,7 +164,7 @@ def test_a_judge_that_is_down_costs_no_generation(run, server, my_judge, tmp_pat
     server.script = lambda prompt, attempt: Act(status=404, text="gone")
     run(judge=str(my_judge))
     metrics = json.loads(newest(tmp_path / "out", "results_*.json").read_text(encoding="utf-8"))["results"][TASK]
-    assert metrics["unscored,judge"] == 72
+    assert metrics["unscored,judge"] == 3 * with_fact(newest(tmp_path / "out", "samples_*.jsonl"))
     assert (metrics["accuracy_worst,judge"], metrics["accuracy_best,judge"]) == (0, 1)
     server.script = mark_by_rule
     (saved,) = (*tmp_path.rglob("generations/*.jsonl"),)
@@ -177,7 +184,8 @@ def test_right_and_wrong_are_those_of_the_factor_task(evaluate, tiny):
         assert means == pytest.approx(before["factor_mean_logprob"])
         right += sum(means[0] > mean for mean in means[1:])
         group = after["accuracy"].group
-        assert group == ("right" if means[0] > means[after["doc"]["contradiction"]] else "wrong")
+        expected = "right" if means[0] > means[after["doc"]["contradiction"]] else "wrong"
+        assert group == (expected if after["doc"]["true_edit"] else "unsplit")
     assert ours["pairs_right,judge"] == right / 30
 
 

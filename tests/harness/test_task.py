@@ -70,10 +70,25 @@ def test_metrics_are_the_means_of_what_the_samples_say(sample):
     assert results["factor_acc,none"] == pytest.approx(right / 60)
 
 
-def test_clusters_are_documents_not_rows(sample):
-    samples = sample["samples"]["sample_factor"]
-    by_row = clustered_stderr([Outcome(each["factor_acc"], str(each["doc_id"])) for each in samples])
-    assert sample["results"]["sample_factor"]["factor_acc_stderr,none"] != pytest.approx(by_row, abs=1e-9)
+def test_clusters_are_documents_not_rows(tmp_path, evaluate, factor_yaml, write_rows):
+    shortest = {"completion": "It fell.", "contradiction_0": "It fell down."}
+    longest = {"completion": "It fell down.", "contradiction_0": "It fell."}
+    others = {"contradiction_1": "It fell far down.", "contradiction_2": "It fell very far down."}
+    kinds = [shortest if number < 6 else longest for number in range(12)]
+    write_rows(
+        [example_row(doc_id=str(i // 3), prefix=f"Item {i}. ", **others, **kind) for i, kind in enumerate(kinds)]
+    )
+    factor_yaml(dataset_path="rows.jsonl")
+    output = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "shortest"})
+    samples = output["samples"]["my_factor"]
+    assert {each["acc"] for each in samples} == {0.0, 1.0}
+    by_document, by_row = (
+        clustered_stderr([Outcome(each["acc"], str(cluster)) for each, cluster in zip(samples, clusters, strict=True)])
+        for clusters in ([each["doc"]["doc_id"] for each in samples], range(12))
+    )
+    found = output["results"]["my_factor"]["acc_stderr,none"]
+    assert found == pytest.approx(by_document)
+    assert found != pytest.approx(by_row, abs=1e-9)
 
 
 def test_accuracy_against_each_error_type(sample):

@@ -1,0 +1,77 @@
+"""``sample_factor`` is what ``factor-gen`` makes of the encyclopedia, and fair as a benchmark."""
+
+from __future__ import annotations
+
+import collections
+import csv
+import json
+
+import pytest
+
+from factor_gen.config import load_build
+from factor_gen.pipeline import build
+from factor_gen.surface import STATISTICS, shares
+from tests.conftest import REPOSITORY, TASKS
+
+SAMPLE = TASKS / "sample"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    return build(
+        load_build(REPOSITORY / "configs" / "corpora" / "sample.yaml"), tmp_path_factory.mktemp("sample") / "out"
+    )
+
+
+@pytest.fixture(scope="module")
+def rows():
+    with (SAMPLE / "sample_factor.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def choices(row):
+    return [row["completion"], *(row[f"contradiction_{index}"] for index in range(3))]
+
+
+def types(row):
+    return [row[f"contradiction_{index}_type"] for index in range(3)]
+
+
+def test_the_committed_rows_are_what_the_build_gives(built, rows):
+    with built.files["csv"].open(encoding="utf-8", newline="") as file:
+        again = list(csv.DictReader(file))
+    assert [without_scores(row) for row in again] == [without_scores(row) for row in rows], "run: make sample"
+
+
+def without_scores(row):
+    """The filter's scores differ in the last digit between processors."""
+    return {name: value for name, value in row.items() if not name.endswith(("_nli", "_fluency"))}
+
+
+def test_rows_are_the_documents_of_the_corpus(rows):
+    lines = (SAMPLE / "sample_corpus.jsonl").read_text(encoding="utf-8").splitlines()
+    texts = {record["id"]: record["text"] for record in map(json.loads, lines)}
+    for row in rows:
+        assert texts[row["doc_id"]] == row["full_prefix"] + row["completion"]
+        assert row["turncated_prefixes"] == row["full_prefix"]
+
+
+def test_contradictions_are_minimal_distinct_and_of_several_types(rows):
+    assert 300 <= len(rows) <= 450
+    for row in rows:
+        assert len(set(choices(row))) == 4
+        assert all(abs(len(text.split()) - len(row["completion"].split())) <= 4 for text in choices(row))
+    assert sum(len(set(types(row))) >= 2 for row in rows) >= 0.8 * len(rows)
+
+
+def test_all_error_types_of_the_paper_occur(rows):
+    counts = collections.Counter(kind for row in rows for kind in types(row))
+    assert set(counts) == {"entity", "predicate", "circumstance", "coreference", "link"}
+
+
+@pytest.mark.parametrize("most", [True, False])
+@pytest.mark.parametrize("name", STATISTICS)
+def test_surfaces_give_nothing_away(rows, name, most):
+    """Better than chance by no more than three standard errors of 400 rows."""
+    hits = sum(shares([STATISTICS[name](text) for text in choices(row)], most)[0] for row in rows)
+    assert hits / len(rows) < 0.25 + 3 * (0.25 * 0.75 / 400) ** 0.5
