@@ -20,6 +20,8 @@ from lm_factuality.files import write_json
 from lm_factuality.statistics import pooled_interval
 
 _LEVEL = 0.95
+# Of a certificate in short: what it is about, so that whoever has only the results can tell whose it is, and what was found.
+_SHORT = ("identity", "judge", "setting", "date", "suite_version", "data", "prompt_hashes", "intervals")
 
 
 def to_certificate(
@@ -87,7 +89,7 @@ def find_certificate(judge: Judge) -> dict[str, Any] | None:
 def _in_short(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        kept = {key: found[key] for key in ("setting", "date", "suite_version", "data", "prompt_hashes", "intervals")}
+        kept = {key: found[key] for key in _SHORT}
         return {**kept, "scores": found["scores"]["ALL"], "unscored": found["scores"]["unscored"]["responses"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}: not a certificate: {error}; delete it and run lm-factuality certify again") from error

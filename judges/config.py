@@ -127,6 +127,11 @@ class JudgeConfig:
 _MODEL_IS = {"openai": "the name by which the server knows it", "lm_eval": "the name of a model class (hf, vllm, ...)"}
 
 
+def known_keys(backend: str) -> frozenset[str]:
+    """What the YAML of a judge with this backend may say; nothing where there is no such backend."""
+    return frozenset(_COMMON | _KEYS[backend]) if backend in _KEYS else frozenset()
+
+
 def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
     """The judge in a YAML file; a bare name, such as ``lexical``, stands for ``configs/judges/lexical.yaml``.
 

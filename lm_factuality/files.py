@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable
@@ -15,16 +16,21 @@ def write_text(path: Path, text: str) -> None:
     """Writes ``text`` to ``path`` by way of a temporary file beside it; makes the folder if need be.
 
     Raises:
-        DataError: the folder cannot be written.
+        DataError: the folder cannot be written, or ``text`` holds halves of surrogate pairs, which UTF-8 does not.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part.write_text(text, encoding="utf-8")
         part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise DataError(f"{path}: cannot be written: {error}; choose another place") from error
+    except (OSError, ValueError) as error:
+        with contextlib.suppress(OSError):  # there may be no folder to remove it from
+            part.unlink()
+        raise DataError(f"{path}: cannot be written: {error}; {_cure(error)}") from error
+
+
+def _cure(error: Exception) -> str:
+    return "choose another place" if isinstance(error, OSError) else "write the text without the characters it names"
 
 
 def write_json(path: Path, value: Any) -> None:

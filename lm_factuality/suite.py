@@ -22,6 +22,11 @@ def tasks_folder() -> Path:
     return _folder("tasks")
 
 
+def configs_folder() -> Path:
+    """The folder of the suite's own configs, whatever lies where the command is run."""
+    return _folder("configs")
+
+
 def find_config(path: Path) -> Path:
     """``path`` as it is if it exists; otherwise, if it starts with ``configs/``, the file of that name that the suite brings."""
     if not path.exists() and path.parts[:1] == ("configs",):

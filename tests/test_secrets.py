@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from lm_factuality.secrets import secrets_in_text
+from lm_factuality.secrets import is_secret, secrets_in_arguments, secrets_in_text
 
 SECRETS = (
     "hf_" + "aB3d" * 8, "sk-" + "proj-" + "a1B2" * 8, "gsk_" + "a1B2" * 8, "xai-" + "a1B2" * 8, "AKIA" + "ABCD1234" * 2,
@@ -30,3 +32,40 @@ def test_a_credential_is_found_where_it_stands(text):
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_is_none_is_left_alone(text):
     assert secrets_in_text(f"before {text} after") == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["OPENAI_KEY", "AWS_SECRET_ACCESS_KEY", "hf_api_token", "bearer", "api_key", "apikey", "x-api-key", "token", "client_secret",
+     "db_password", "headers", "Authorization"],
+)  # fmt: skip
+def test_names_of_credentials_are_known(name):
+    assert is_secret(name, "abc")
+    assert not is_secret(name, "")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["eot_token", "add_bos_token", "pad_token", "prefix_token_id", "max_tokens", "num_tokens", "tokenizer", "key", "sort_key",
+     "api_key_env", "monkey", "task_hashes"],
+)  # fmt: skip
+def test_names_that_only_sound_like_them_are_none(name):
+    assert not is_secret(name, "abc")
+
+
+def test_credentials_that_are_set_by_name_are_found():
+    found = secrets_in_arguments("pretrained=org/model,token=abcdefghijklmnop,eos_token=<|endoftext|>,password=hunter2")
+    assert [what for _, what in found] == ["the value of token", "the value of password"]
+    assert secrets_in_arguments("dtype=float32,revision=main") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["sk-" * 30_000, "a." * 40_000 + " ://", "eyJ-" * 25_000, "Bearer " * 15_000, "api_key" * 15_000, "://" + "a" * 90_000,
+     "://a:" * 20_000, "apikey=" + " " * 90_000, "eyJaaaaaaaaaaaa." * 6_000],
+)  # fmt: skip
+def test_no_text_takes_long(text):
+    start = time.process_time()
+    secrets_in_text(text)
+    secrets_in_arguments(text)
+    assert time.process_time() - start < 1

@@ -136,9 +136,14 @@ def load_model(name: str, batch_size: int = 16, device: str | None = None) -> In
 
 
 def load_classifier(
-    name: str, revision: str | None = None, device: str | None = None, otherwise: str = "or the folder it lies in"
+    name: str,
+    revision: str | None = None,
+    device: str | None = None,
+    otherwise: str = "or the folder it lies in",
+    dtype: torch.dtype | None = None,
 ) -> tuple[Any, Any, int]:
-    """(model, tokenizer, tokens that the model takes) of the sequence classifier ``name``, in bfloat16 on a GPU.
+    """(model, tokenizer, tokens that the model takes) of the sequence classifier ``name``, in bfloat16 on a GPU unless ``dtype``
+    says otherwise.
 
     Raises:
         ModelError: there is no such model here, or it has no head for classification; ends with what to do ``otherwise``.
@@ -152,7 +157,9 @@ def load_classifier(
                 "such as microsoft/deberta-large-mnli, or a T5 such as google/t5_xxl_true_nli_mixture"
             )
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
-        model = AutoModelForSequenceClassification.from_pretrained(name, revision=revision, dtype=dtype_of(device))
+        model = AutoModelForSequenceClassification.from_pretrained(
+            name, revision=revision, dtype=dtype or dtype_of(device)
+        )
         return model.to(device).eval(), tokenizer, _window(config, tokenizer)
 
 

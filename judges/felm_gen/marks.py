@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from judges.answers import Answer
@@ -41,8 +42,14 @@ def mark_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> dict[str, A
         labels=(True,) * len(segments), error_types=(None,) * len(segments), references=(),
         reference_texts=tuple(doc.get("reference_texts") or ()),
     )  # fmt: skip
-    subject = Questioner("segment", "doc").ask(row).subject
+    subject = _questioner().ask(row).subject
     return {**subject, "demonstration_type": "reasoning" if row.domain in WITHOUT_REFERENCES else "knowledge"}
+
+
+@cache
+def _questioner() -> Questioner:
+    """One for all rows: it reads the demonstrations from their file."""
+    return Questioner("segment", "doc")
 
 
 def read_marks(answers: Sequence[Answer], num_segments: int, domain: str) -> Marks:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,19 +58,20 @@ class Figures:
 def measure(count: int, folder: Path, runs: int, sizes: Mapping[str, int] = TASKS) -> Figures:
     """Makes ``count`` submissions of as many rows as ``sizes`` say in ``folder``, and times what is done with them."""
     submissions = folder / "submissions"
-    with _own_rules(folder, sizes) as documents:
-        for number in tqdm(range(count), desc="make", unit="submission", delay=2, leave=False):
-            made = folder / "results" / str(number)
-            write_results(made, number, documents)
-            pack([made], Told(f"bench/model-{number:03d}", "bench"), submissions)
-            for path in made.iterdir():
-                path.unlink()
-        found = find_submissions(submissions)
-        seconds = [_timed(lambda place=place: _accepted(place)) for place in found[:: max(1, count // _CHECKED)]]
-        cache, out = folder / "cache", folder / "site"
-        first = _timed(lambda: build_site(submissions, out, cache=cache, workers=WORKERS))
-        again = [_timed(lambda: build_site(submissions, out, cache=cache, workers=WORKERS)) for _ in range(runs)]
-        built = build_site(submissions, out, cache=cache)
+    rules = folder / "rules"
+    documents = _own_rules(rules, sizes)
+    for number in tqdm(range(count), desc="make", unit="submission", delay=2, leave=False):
+        made = folder / "results" / str(number)
+        write_results(made, number, documents)
+        pack([made], Told(f"bench/model-{number:03d}", "bench", rules=rules), submissions)
+        for path in made.iterdir():
+            path.unlink()
+    found = find_submissions(submissions)
+    seconds = [_timed(lambda place=place: _accepted(place, rules)) for place in found[:: max(1, count // _CHECKED)]]
+    build = partial(build_site, submissions, folder / "site", cache=folder / "cache", rules=rules)
+    first = _timed(lambda: build(workers=WORKERS))
+    again = [_timed(lambda: build(workers=WORKERS)) for _ in range(runs)]
+    built = build()
     size = sum(path.stat().st_size for path in submissions.rglob("*") if path.is_file())
     return Figures(
         len(found),
@@ -91,16 +91,14 @@ def _timed(work: Any) -> float:
     return time.perf_counter() - start
 
 
-def _accepted(folder: Path) -> None:
-    refusals = check_submission(folder).refusals
+def _accepted(folder: Path, rules: Path) -> None:
+    refusals = check_submission(folder, rules).refusals
     if refusals:
         raise AssertionError(f"{folder}: {refusals[0]}")
 
 
-@contextmanager
-def _own_rules(folder: Path, sizes: Mapping[str, int]) -> Iterator[dict[str, list[Document]]]:
-    """The documents of each task, and inside the block a leaderboard ``bench`` that takes them: rules of the working folder come
-    before the suite's."""
+def _own_rules(folder: Path, sizes: Mapping[str, int]) -> dict[str, list[Document]]:
+    """The documents of each task; writes the rules of a leaderboard ``bench`` that takes them."""
     documents = {task: _documents(size) for task, size in sizes.items()}
     rules = {
         "title": "Bench", "suite_versions": [__version__], "lm_eval_versions": ["0.4."], "max_unscored": 0.01,
@@ -110,13 +108,8 @@ def _own_rules(folder: Path, sizes: Mapping[str, int]) -> Iterator[dict[str, lis
             for task, docs in documents.items()
         },
     }  # fmt: skip
-    write_text(folder / "configs" / "leaderboard" / "rules" / "bench.yaml", yaml.safe_dump(rules))
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield documents
-    finally:
-        os.chdir(before)
+    write_text(folder / "bench.yaml", yaml.safe_dump(rules))
+    return documents
 
 
 def _documents(count: int) -> list[Document]:
@@ -124,7 +117,10 @@ def _documents(count: int) -> list[Document]:
     found = []
     for number in range(count):
         row = rows[number % len(rows)]
-        prefix = "".join(rows[(number + each) % len(rows)].prefix for each in range(_PREFIXES))
+        # The round is part of it, since the same completion of the same prefix has one score.
+        prefix = f"{number // len(rows)}\n" + "".join(
+            rows[(number + each) % len(rows)].prefix for each in range(_PREFIXES)
+        )
         found.append({
             **vars(row), "location": f"bench.csv:{number + 2}", "doc_id": f"{row.doc_id}-{number // 4}", "prefix": prefix,
             "choices": list(row.choices), "error_types": list(row.error_types),

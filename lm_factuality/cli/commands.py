@@ -204,20 +204,20 @@ def _validate(parsed: argparse.Namespace) -> int:
     from lm_factuality.validation import validate
 
     reports = validate(parsed.targets, parsed.include_path, parsed.data_dir)
-    for report in reports:
-        for problem in report.problems:
+    for each in reports:
+        for problem in each.problems:
             sys.stdout.write(f"{problem}\n")
-        count = len(report.problems)
+        count = len(each.problems)
         verdict = f"{count} problem{'s'[: count > 1]}" if count else "sound"
-        sys.stdout.write(f"{report.target}: {verdict}; {report.num_rows} rows, {report.num_requests} requests\n")
-        if report.example:
-            context = report.example[0][0]
+        sys.stdout.write(f"{each.target}: {verdict}; {each.num_rows} rows, {each.num_requests} requests\n")
+        if each.example:
+            context = each.example[0][0]
             shown = context if len(context) <= 300 else f"... {context[-300:]}"
             sys.stdout.write(f"  context of the first row: {shown!r}\n")
-            for index, (_, continuation) in enumerate(report.example):
+            for index, (_, continuation) in enumerate(each.example):
                 if continuation:
                     sys.stdout.write(f"  continuation {index}: {continuation!r}\n")
-    return 1 if any(report.problems for report in reports) else 0
+    return 1 if any(each.problems for each in reports) else 0
 
 
 def _run(parsed: argparse.Namespace) -> int:

@@ -9,19 +9,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
 from lm_factuality.cli.actions import add_action
-from lm_factuality.cli.leaderboard_site import add_site_actions
+from lm_factuality.cli.leaderboard_site import add_rules, add_site_actions, check_rules, said_rules
+from lm_factuality.printable import printable
 
 if TYPE_CHECKING:
     from lm_factuality.leaderboard import Checked
 
 EXAMPLES = """\
-  lm-factuality run --config configs/leaderboard/factor.yaml --model_args pretrained=facebook/opt-125m
   lm-factuality leaderboard pack results/leaderboard/factor --model facebook/opt-125m --out submissions
   lm-factuality leaderboard check submissions
-  lm-factuality leaderboard build submissions --out site"""
+  lm-factuality leaderboard build submissions --out site
+
+The results are of a run that the leaderboard's config describes:
+  lm-factuality run --config configs/leaderboard/factor.yaml --model_args pretrained=facebook/opt-125m"""
 
 _PACK_EXAMPLES = """\
   lm-factuality leaderboard pack results/leaderboard/factor --model facebook/opt-125m --out submissions
@@ -55,9 +56,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     packing.add_argument("--dtype", default="", help="the model's number format, where the results do not say")
     packing.add_argument("--certificate", type=Path, metavar="FILE", help="the judge's, as 'certify --out' wrote it")
     packing.add_argument("--notes", default="", metavar="TEXT", help="a remark for whoever reads the submission")
+    add_rules(packing)
     packing.set_defaults(action_function=_pack)
     checking = add_action(actions, "check", "make every score anew and refuse what is not so", _CHECK_EXAMPLES)
     checking.add_argument("folder", type=Path, metavar="DIR", help="a submission, or a folder of them")
+    add_rules(checking)
     checking.add_argument("--json", action="store_true", help="print one JSON object")
     checking.set_defaults(action_function=_check)
     add_site_actions(actions)
@@ -76,31 +79,38 @@ def leaderboard(parsed: argparse.Namespace) -> int:
 def _pack(parsed: argparse.Namespace) -> int:
     from lm_factuality.leaderboard import Told, pack, read_submission
 
-    told = Told(parsed.model, parsed.leaderboard, parsed.revision, parsed.dtype, parsed.certificate, parsed.notes)
+    told = Told(
+        parsed.model, parsed.leaderboard, parsed.revision, parsed.dtype, parsed.certificate, parsed.notes, parsed.rules
+    )
     folder = pack(parsed.results, told, parsed.out)
     found = read_submission(folder)
     size = sum(each.bytes for each in found.files) / 2**20
     sys.stdout.write(
         f"{folder}: {len(found.tasks)} tasks of the leaderboard {found.leaderboard}, {found.model.name} at "
-        f"{found.model.revision}, {size:.1f} MiB; every score follows from its samples\n"
+        f"{found.model.revision}, {size:.1f} MiB; every score follows from its samples{said_rules(parsed)}\n"
     )
     return 0
 
 
 def _check(parsed: argparse.Namespace) -> int:
-    from lm_factuality.leaderboard import check_submission, find_submissions
+    from lm_factuality.leaderboard import check_every, find_submissions
 
-    folders = find_submissions(parsed.folder)
-    found = [check_submission(each) for each in tqdm(folders, desc="checking", delay=2, disable=None)]
+    check_rules(parsed)
+    # A link that the user names is meant; those below are not followed.
+    folder = parsed.folder.resolve() if parsed.folder.is_symlink() else parsed.folder
+    found = list(check_every(find_submissions(folder), parsed.rules))
     if parsed.json:
-        sys.stdout.write(json.dumps(_to_json(found), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps({"rules": _rules(parsed), **_to_json(found)}, indent=1) + "\n")
     else:
         for each in found:
-            for refusal in each.refusals:
-                sys.stdout.write(f"{each.folder}: {refusal}\n")
             verdict = "accepted" if each.is_accepted else f"refused, {len(each.refusals)} reasons"
-            sys.stdout.write(f"{each.folder}: {verdict}\n")
+            for outcome in (*each.refusals, f"{verdict}{said_rules(parsed)}"):
+                sys.stdout.write(printable(f"{each.folder}: {outcome}") + "\n")
     return 0 if all(each.is_accepted for each in found) else 1
+
+
+def _rules(parsed: argparse.Namespace) -> str:
+    return str(parsed.rules or "of the suite")
 
 
 def _to_json(found: Sequence[Checked]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from lm_factuality.cli.actions import add_action
 from lm_factuality.files import write_text
+from lm_factuality.printable import printable
 
 _BUILD = """\
   lm-factuality leaderboard build submissions --out site
@@ -28,7 +29,33 @@ _CHANGED = """\
   lm-factuality leaderboard changed submissions --base origin/main
 
 For the workflow of a repository of submissions: checks those that the commits since --base touch; exit code 1 if one is
-refused."""
+refused, if one that was there before is touched, or if the files are touched by which submissions are checked."""
+
+
+def add_rules(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--rules``."""
+    parser.add_argument(
+        "--rules",
+        type=Path,
+        metavar="DIR",
+        help="folder of rules, a NAME.yaml a leaderboard (default: the suite's own)",
+    )
+
+
+def check_rules(parsed: argparse.Namespace) -> None:
+    """Refuses a ``--rules`` without rules before any submission is refused for that.
+
+    Raises:
+        ConfigError: the folder has none.
+    """
+    from lm_factuality.leaderboard.rules import leaderboard_names
+
+    leaderboard_names(parsed.rules)
+
+
+def said_rules(parsed: argparse.Namespace) -> str:
+    """The end of a sentence that says whose rules were kept, where they are not the suite's."""
+    return f", by the rules in {parsed.rules}" if parsed.rules else ""
 
 
 def add_site_actions(actions: Any) -> None:
@@ -47,6 +74,7 @@ def add_site_actions(actions: Any) -> None:
     building.add_argument(
         "--workers", type=int, default=1, metavar="N", help="processes that check (default %(default)s)"
     )
+    add_rules(building)
     building.add_argument("--reports", action="store_true", help="a report of every model's samples, beside the table")
     building.set_defaults(action_function=build)
     beginning = add_action(actions, "init", "write the skeleton of a repository of submissions", _INIT)
@@ -59,6 +87,7 @@ def add_site_actions(actions: Any) -> None:
         "submissions", type=Path, metavar="SUBMISSIONS", help="folder with submissions, in a git repository"
     )
     changed_ones.add_argument("--base", required=True, metavar="COMMIT", help="what the pull request is compared with")
+    add_rules(changed_ones)
     changed_ones.add_argument("--summary", type=Path, metavar="FILE", help="Markdown file to append the outcome to")
     changed_ones.set_defaults(action_function=changed)
 
@@ -67,6 +96,7 @@ def build(parsed: argparse.Namespace) -> int:
     """Writes the site and says what is in it."""
     from lm_factuality.leaderboard.site import build_site
 
+    check_rules(parsed)
     built = build_site(
         parsed.submissions,
         parsed.out,
@@ -74,10 +104,13 @@ def build(parsed: argparse.Namespace) -> int:
         cache=parsed.cache,
         workers=max(1, parsed.workers),
         reports=parsed.reports,
+        rules=parsed.rules,
     )
+    for model in built.unreported:
+        sys.stdout.write(f"{printable(model)}: no report, its samples cannot be shown\n")
     sys.stdout.write(
         f"{built.models} models of {built.accepted} submissions, {built.refused} refused: {built.folder / 'index.html'} "
-        f"({built.first_view / 1000:.0f} kB to open, {built.bytes / 1e6:.1f} MB in all)\n"
+        f"({built.first_view / 1000:.0f} kB to open, {built.bytes / 1e6:.1f} MB in all){said_rules(parsed)}\n"
     )
     return 0
 
@@ -93,19 +126,18 @@ def init(parsed: argparse.Namespace) -> int:
 
 def changed(parsed: argparse.Namespace) -> int:
     """Checks what has changed; 1 if something is refused."""
-    from lm_factuality.leaderboard.check import check_submission
+    from lm_factuality.leaderboard.find import check_every
     from lm_factuality.leaderboard.workflow import changed_submissions
 
-    change = changed_submissions(parsed.submissions, parsed.base)
-    problems = [("", code, sentence) for code, sentence in change.problems]
+    check_rules(parsed)
+    change = changed_submissions(parsed.submissions, parsed.base, parsed.rules)
+    problems = [f"{code} {sentence}" for code, sentence in change.problems]
     lines = []
-    for folder in change.submissions:
-        found = check_submission(folder).refusals
-        problems += [(folder.name, each.code, f"{each.where}: {each.sentence}") for each in found]
-        lines.append(f"{folder}: {'refused' if found else 'accepted'}")
-    lines += [f"{folder + ': ' if folder else ''}{code} {sentence}" for folder, code, sentence in problems]
+    for each in check_every(change.submissions, parsed.rules):
+        problems += [f"{each.folder.name}: {refusal}" for refusal in each.refusals]
+        lines.append(f"{each.folder}: {'accepted' if each.is_accepted else 'refused'}{said_rules(parsed)}")
     # A line each, whatever names hold: a workflow takes lines that begin with two colons as commands.
-    text = "".join(f"- {' '.join(line.split())}\n" for line in lines or ["no submission is changed"])
+    text = "".join(f"- {printable(line)}\n" for line in [*lines, *problems] or ["no submission is changed"])
     sys.stdout.write(text)
     if parsed.summary:
         before = parsed.summary.read_text(encoding="utf-8") if parsed.summary.is_file() else ""

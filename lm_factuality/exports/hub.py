@@ -6,7 +6,6 @@ yet, so which dataset stands for a task has to be said. The form has no field fo
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from lm_factuality.exports.identity import check_one_model, model_id
 from lm_factuality.exports.scales import scale
 from lm_factuality.exports.schemas import HUB, check_against
 from lm_factuality.files import write_text
+from lm_factuality.leaderboard.describe import date_of
 from lm_factuality.results import Figure, ResultsFile, TaskResult, figure, headline
 
 _BENCHMARK = re.compile(r"([^=\s]+)=([\w.-]+/[\w.-]+)(?::([\w.-]+))?(?:@([0-9a-f]{7,64}))?")
@@ -119,7 +119,7 @@ def _entry(file: ResultsFile, task: TaskResult, benchmark: Benchmark, source: So
         raise DataError(f"{file.path}: {task.task} has no score to publish ({_unscored(task)} unscored)")
     is_share = (measured := scale(task.kind, found.name)) is not None and measured.unit == "proportion"
     factor = 100 if is_share else 1
-    when = datetime.datetime.fromtimestamp(file.date, datetime.timezone.utc).isoformat(timespec="seconds")
+    when = date_of(file)
     where: Mapping[str, str | None] = {}
     if source is not None:
         where = {

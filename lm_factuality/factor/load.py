@@ -18,7 +18,8 @@ from lm_factuality.factor.rows import Row, cell_text, make_row, normalise_spacin
 from lm_factuality.factor.tables import Record, Table, read_table
 from lm_factuality.factor.templates import gold_index, renderer
 
-PREFIX_COLUMNS = ("turncated_prefixes", "truncated_prefixes", "prefix")  # the first is how the published files spell it
+PREFIX_COLUMNS = ("turncated_prefixes", "truncated_prefixes", "prefix", "full_prefix")
+"""In this order. The first is how the published files spell it; the last is there uncut, and taken where there is no other."""
 
 
 @dataclass(frozen=True)
@@ -160,15 +161,16 @@ def _clusters(corpus: Corpus, records: list[Record], names: list[str]) -> list[s
 
 def _rows_from_columns(corpus: Corpus, records: list[Record], names: list[str]) -> list[Row]:
     columns = corpus.columns
-    prefix = columns.prefix or next((name for name in PREFIX_COLUMNS if name in names), PREFIX_COLUMNS[-1])
+    prefix = columns.prefix or next((name for name in PREFIX_COLUMNS if name in names), None)
     contradictions = columns.contradictions or tuple(
         sorted((name for name in names if re.fullmatch(r"contradiction_\d+", name)), key=lambda name: int(name[14:]))
     )
     error_types = columns.error_types or tuple(f"{name}_type" for name in contradictions)
     if columns.error_types is None and not all(name in names for name in error_types):
         error_types = ()
-    wanted = [prefix, columns.completion, *contradictions, *error_types]
-    problems = [f"no column {name!r}" for name in wanted if name not in names]
+    wanted = [*([prefix] if prefix else []), columns.completion, *contradictions, *error_types]
+    problems = [] if prefix else [f"no column of prefixes (one of {', '.join(map(repr, PREFIX_COLUMNS))})"]
+    problems += [f"no column {name!r}" for name in wanted if name not in names]
     if not contradictions:
         problems.append("no columns contradiction_0, contradiction_1, ...")
     if error_types and len(error_types) != len(contradictions):
@@ -185,7 +187,7 @@ def _rows_from_columns(corpus: Corpus, records: list[Record], names: list[str]) 
         types = (
             ["", *(cell_text(values.get(name)) or "" for name in error_types)] if error_types else [""] * len(choices)
         )
-        rows.append(make_row(record.location, cluster, cell_text(values.get(prefix)), choices, 0, types))
+        rows.append(make_row(record.location, cluster, cell_text(values.get(prefix or "")), choices, 0, types))
     return rows
 
 

@@ -5,7 +5,8 @@ checks go from the outside in: ``contents`` (the files), ``scan`` (credentials),
 ``judges`` (who marked it), ``rows`` and ``documents`` (the data), and the scores made anew by ``lm_factuality.results``.
 """
 
-from lm_factuality.leaderboard.check import Checked, check_submission, find_submissions
+from lm_factuality.leaderboard.check import Checked, check_submission
+from lm_factuality.leaderboard.find import check_every, find_submissions
 from lm_factuality.leaderboard.pack import Told, pack
 from lm_factuality.leaderboard.refusals import CODES, Refusal
 from lm_factuality.leaderboard.rules import Rules, TaskRules, leaderboard_names, read_rules
@@ -19,6 +20,7 @@ __all__ = [
     "Submission",
     "TaskRules",
     "Told",
+    "check_every",
     "check_submission",
     "find_submissions",
     "leaderboard_names",

@@ -1,10 +1,12 @@
 """Whether a submission is what it says: every score is made anew out of its samples, and nothing is believed.
 
-What cannot be known from the files is whether the model said what the samples hold; who doubts it runs the model again.
+What cannot be known from the files is whether the model, and a judge that is a model, said what the samples hold; who doubts it
+runs them again.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.errors import ConfigError, DataError
+from lm_factuality.leaderboard.again import check_again
 from lm_factuality.leaderboard.configuration import check_runs, check_task
 from lm_factuality.leaderboard.contents import check_files, check_secrets
-from lm_factuality.leaderboard.describe import describe_task
+from lm_factuality.leaderboard.describe import date_of, describe_task, num_parameters_of
 from lm_factuality.leaderboard.documents import Documents
 from lm_factuality.leaderboard.judges import check_judge
 from lm_factuality.leaderboard.refusals import Refusal
@@ -22,6 +25,8 @@ from lm_factuality.leaderboard.rows import Rows
 from lm_factuality.leaderboard.rules import Rules, TaskRules, read_rules
 from lm_factuality.leaderboard.submission import FILE, Submission, SubmissionError, read_submission
 from lm_factuality.results import ResultsFile, TaskResult, differences, read_results_file, recompute
+
+logger = logging.getLogger(__name__)
 
 _SHOWN = 5
 
@@ -41,28 +46,24 @@ class Checked:
         return not self.refusals
 
 
-def find_submissions(folder: Path) -> list[Path]:
-    """``folder`` itself if it is a submission, otherwise those below it, by path; no link is followed.
-
-    Raises:
-        DataError: there are none.
-    """
-    if (folder / FILE).exists():
-        return [folder]
-    found = [Path(parent) for parent, _, files in os.walk(folder, followlinks=False) if FILE in files]
-    if not found:
-        raise DataError(f"{folder}: no {FILE} here or below; make a submission with: lm-factuality leaderboard pack")
-    return sorted(found)
-
-
-def check_submission(folder: Path) -> Checked:
-    """Everything that is wrong with the submission in ``folder``."""
+def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
+    """Everything that is wrong with the submission in ``folder``, by the suite's rules or those in ``rules_folder``. What cannot
+    be read is refused too, whatever it is: one submission must not keep others from being checked."""
     try:
         submission = read_submission(folder)
     except SubmissionError as error:
         return Checked(folder, None, (Refusal(error.code, FILE, str(error)),))
     try:
-        rules = read_rules(submission.leaderboard)
+        return _check_submission(folder, submission, rules_folder)
+    except Exception as error:  # written by a stranger: there is no end to the kinds of what can be wrong with it
+        logger.debug("%s: not as lm_eval writes it", folder, exc_info=True)
+        sentence = f"not as lm_eval writes it: {type(error).__name__}: {_local(error, folder)}; run and pack again"
+        return Checked(folder, submission, (Refusal("RESULTS_INVALID", "results", sentence),))
+
+
+def _check_submission(folder: Path, submission: Submission, rules_folder: Path | None) -> Checked:
+    try:
+        rules = read_rules(submission.leaderboard, rules_folder)
     except ConfigError as error:
         return Checked(folder, submission, (Refusal("LEADERBOARD_UNKNOWN", FILE, str(error)),))
     refusals = check_files(folder, submission)
@@ -98,14 +99,13 @@ def _read_results(folder: Path, submission: Submission) -> list[ResultsFile]:
 def _check(
     folder: Path, submission: Submission, file: ResultsFile, task: TaskResult, expected: TaskRules, rules: Rules
 ) -> list[Refusal]:
-    refusals = check_task(file, task, expected, rules) + check_judge(folder, submission, task, rules)
+    refusals = check_task(file, task, expected, rules) + check_judge(folder, submission, task, expected, rules)
     if task.samples is None:
         return [*refusals, Refusal("FILE_MISSING", task.task, "its samples are not beside its results; pack again")]
-    hashes = file.content.get("task_hashes")
-    rows = Rows(task, expected, hashes.get(task.task) if isinstance(hashes, dict) else None)
+    rows = Rows(file, task, expected)
     try:
         wrong = differences(task, recompute(task, rows))
-    except (DataError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+    except (DataError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         return [*refusals, Refusal("SAMPLES_INVALID", task.task, _local(error, folder))]
     found = rows.refusals()
     refusals += found
@@ -114,6 +114,8 @@ def _check(
         refusals.append(Refusal("SCORE_CHANGED", task.task, "; ".join([*wrong[:_SHOWN], *more])))
     if expected.digest is None and not found:
         refusals += _local_data(task, expected, rows.documents())
+    if not refusals:
+        refusals += check_again(task)
     return refusals
 
 
@@ -127,6 +129,14 @@ def _local_data(task: TaskResult, expected: TaskRules, found: Documents) -> Iter
     paths = [] if source is None else [each / source.filename for each in folders] + [cached_path(source)]
     here = next((path for path in paths if path.is_file() and blob_id(path) == expected.git_blob), None)
     if here is None:
+        named = expected.git_blob[:12] if source is None else f"{source.filename} (git blob {source.blob[:12]})"
+        fetch = (
+            "" if source is None else f": lm-factuality data fetch {source.name}, or its folder in LM_FACTUALITY_DATA"
+        )
+        yield Refusal(
+            "DATA_UNAVAILABLE", task.task,
+            f"the rules have no digest of its documents and {named} is not on this machine; check where it is{fetch}",
+        )  # fmt: skip
         return
     from lm_factuality.leaderboard.documents import documents_of
 
@@ -159,6 +169,12 @@ def _claims(
                 "CLAIM_DIFFERS", name[:80], f"is in submission.json {listed.count(name)} times, expected once"
             )
     newest = max(files, key=lambda file: file.date)
+    model = submission.model
+    for key, said_so, is_so in (
+        ("date", submission.date, date_of(newest)), ("num_parameters", model.num_parameters, num_parameters_of(newest)),
+    ):  # fmt: skip
+        if said_so != is_so:
+            yield Refusal("CLAIM_DIFFERS", key, f"submission.json says {str(said_so)[:40]}, the results {is_so}")
     for key, found in (("suite", submission.suite_version), ("lm_eval", submission.lm_eval_version)):
         if newest.versions.get(key, "") != found:
             yield Refusal("CLAIM_DIFFERS", f"{key}_version", f"submission.json says {found[:40]!r}, the results do not")

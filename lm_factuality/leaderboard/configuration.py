@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator, Sequence
 
 from lm_factuality.compare.names import short_name
-from lm_factuality.leaderboard.describe import responses_of, settings_of, unscored_of
+from lm_factuality.leaderboard.describe import ADAPTERS, model_arguments, responses_of, settings_of, unscored_of
 from lm_factuality.leaderboard.refusals import Refusal
 from lm_factuality.leaderboard.rules import Rules, TaskRules
 from lm_factuality.leaderboard.submission import REVISION, Submission
 from lm_factuality.results import ResultsFile, TaskResult
 from lm_factuality.results.read import number_of
+from lm_factuality.results.strict import not_finite
+
+_BEGAN = 1_577_836_800  # 2020: no results of lm_eval 0.4 are older
+_AHEAD = 86_400  # seconds by which clocks may differ
+_PARAMETERS = 1e15  # more than any model has
+_NOT_METRICS = ("name", "alias", "sample_len", "sample_count", " ")
 
 
 def check_runs(submission: Submission, files: Sequence[ResultsFile], rules: Rules) -> list[Refusal]:
     """What is wrong with the runs as a whole: the model and the versions."""
-    return [*_model(submission, files), *_versions(submission, files, rules), *_tasks(files, rules)]
+    return [
+        *_model(submission, files), *_backend(files, rules), *_plausible(files), *_versions(submission, files, rules),
+        *_tasks(files, rules),
+    ]  # fmt: skip
 
 
 def check_task(file: ResultsFile, task: TaskResult, expected: TaskRules, rules: Rules) -> list[Refusal]:
@@ -24,6 +35,7 @@ def check_task(file: ResultsFile, task: TaskResult, expected: TaskRules, rules: 
         *_limit(file, task, expected),
         *_config(file, task, expected, rules),
         *_data(task, expected),
+        *_metrics(file, task, rules),
         *_unscored(task, rules),
     ]
 
@@ -64,11 +76,66 @@ def _model(submission: Submission, files: Sequence[ResultsFile]) -> Iterator[Ref
             )
 
 
+def _backend(files: Sequence[ResultsFile], rules: Rules) -> Iterator[Refusal]:
+    for file in files:
+        if file.backend not in rules.backends:
+            yield Refusal(
+                "CONFIG_DIFFERS", file.path.name,
+                f"the backend {file.backend[:40]!r} does more than score a model; take one of {', '.join(rules.backends)}",
+            )  # fmt: skip
+        added = [name for name in ADAPTERS if name in model_arguments(file)]
+        if added and not rules.adapters:
+            yield Refusal(
+                "CONFIG_DIFFERS", file.path.name,
+                f"model_args has {', '.join(added)}: the checkpoint was not run as it is; merge it into a model of its own",
+            )  # fmt: skip
+
+
+def _plausible(files: Sequence[ResultsFile]) -> Iterator[Refusal]:
+    """Numbers that are none, and dates that cannot be."""
+    for file in files:
+        rest = {
+            key: value for key, value in file.content.items() if key != "results"
+        }  # there NaN is a score that is not defined
+        for place in list(not_finite(rest))[:3]:
+            yield Refusal("RESULTS_INVALID", file.path.name, f"{place[:80]} is no finite number")
+        if not _BEGAN <= file.date <= time.time() + _AHEAD:
+            yield Refusal(
+                "RESULTS_INVALID", file.path.name, f"'date' is {file.date:.6g}, not a second between 2020 and now"
+            )
+        given = (file.content.get("config") or {}).get("model_num_parameters")
+        size = number_of(given)
+        if given is not None and (
+            size is None or size > _PARAMETERS or (size < 1 and size != -1)
+        ):  # lm_eval: -1 is not known
+            yield Refusal(
+                "RESULTS_INVALID", file.path.name, "'model_num_parameters' is no number that a model can have"
+            )
+        if file.content.get("groups"):
+            yield Refusal("RESULTS_INVALID", file.path.name, "'groups' holds scores, and nothing of them is checked")
+
+
+def _metrics(file: ResultsFile, task: TaskResult, rules: Rules) -> Iterator[Refusal]:
+    """A task has one filter, and the score that it is ranked by."""
+    keys = [key for key in file.content["results"][task.task] if key not in _NOT_METRICS]
+    filters = {key.partition(",")[2] for key in keys}
+    if len(filters) > 1:
+        shown = ", ".join(sorted(each[:20] or "none" for each in filters))
+        yield Refusal(
+            "RESULTS_INVALID", task.task, f"scores of {len(filters)} filters ({shown}), of which one would be checked"
+        )
+    headline = rules.headlines.get(task.task)
+    if headline is not None and not math.isfinite(task.metrics.get(headline, math.nan)):
+        yield Refusal(
+            "RESULTS_INVALID", task.task, f"{headline}, by which the leaderboard ranks, is missing or no number"
+        )
+
+
 def _versions(submission: Submission, files: Sequence[ResultsFile], rules: Rules) -> Iterator[Refusal]:
     for file in files:
         lm_eval = str(file.versions.get("lm_eval", "unknown"))
-        if not lm_eval.startswith(rules.lm_eval_versions):
-            taken = ", ".join(f"{each}*" for each in rules.lm_eval_versions)
+        if not rules.takes_lm_eval(lm_eval):
+            taken = ", ".join(f"{each}*" for each in rules.lm_eval_versions) + f" from {rules.lm_eval_minimum} on"
             yield Refusal("LM_EVAL_UNKNOWN", file.path.name, f"found {lm_eval[:40]}, taken are {taken}; run again")
         for task in file.tasks:
             suite = str(task.metadata.get("suite_version", "unknown"))

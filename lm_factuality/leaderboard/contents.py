@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from lm_factuality.leaderboard.refusals import Refusal
-from lm_factuality.leaderboard.scan import secrets_in_file
+from lm_factuality.leaderboard.scan import secrets_in_file, secrets_in_name
 from lm_factuality.leaderboard.submission import FILE, PackedFile, Submission, sha256_of
 
 MAX_FILE = 512 * 2**20  # bytes of one file
 MAX_TOTAL = 2 * 2**30
+MAX_LINE = 4 * 2**20  # bytes: a row of samples, or a text of the results, is far shorter
 
 
 def check_files(folder: Path, submission: Submission) -> list[Refusal]:
@@ -24,11 +25,17 @@ def check_files(folder: Path, submission: Submission) -> list[Refusal]:
 
 def check_secrets(folder: Path, submission: Submission) -> list[Refusal]:
     """What looks like a credential, in any of the files."""
+    advice = "withdraw it, and run and pack again without it"
     return [
-        Refusal("SECRET", name, f"{place}; withdraw it, and run and pack again without it")
+        Refusal("SECRET", _hidden(name), f"{place}; {advice}")
         for name in (FILE, *(each.path for each in submission.files))
-        for place in secrets_in_file(folder / name)
+        for place in [*secrets_in_name(name), *secrets_in_file(folder / name)]
     ]
+
+
+def _hidden(name: str) -> str:
+    """The name of a file, but for one that holds a credential itself."""
+    return "the name of a file" if secrets_in_name(name) else name
 
 
 def _unsafe(folder: Path, submission: Submission) -> Iterator[Refusal]:
@@ -65,15 +72,31 @@ def _sizes(folder: Path, submission: Submission) -> Iterator[Refusal]:
         total += size
         if size > MAX_FILE:
             yield Refusal("TOO_LARGE", each.path, f"{size} bytes, at most {MAX_FILE} are taken")
+        elif size > MAX_LINE and _longest_line(path) > MAX_LINE:
+            yield Refusal("TOO_LARGE", each.path, f"a line has more than {MAX_LINE} bytes")
     if total > MAX_TOTAL:
         yield Refusal("TOO_LARGE", "all files", f"{total} bytes together, at most {MAX_TOTAL} are taken")
+
+
+def _longest_line(path: Path) -> int:
+    """Bytes of the longest line, or of one that is longer than ``MAX_LINE``; never more than a part of the file is in memory."""
+    longest = 0
+    with path.open("rb") as file:
+        while line := file.readline(MAX_LINE + 1):
+            longest = max(longest, len(line))
+            if longest > MAX_LINE:
+                break
+    return longest
 
 
 def _present(folder: Path, submission: Submission) -> Iterator[Refusal]:
     listed = {each.path for each in submission.files}
     for path in _walk(folder):
         name = _name(folder, path)
-        if name != FILE and name not in listed and not path.is_dir():
+        if path.is_dir():
+            if not any(path.iterdir()):
+                yield Refusal("FILE_EXTRA", name[:80], "is an empty folder; take it away")
+        elif name != FILE and name not in listed:
             yield Refusal("FILE_EXTRA", name[:80], "is not listed under 'files'; take it away")
     for each in submission.files:
         path = folder / each.path

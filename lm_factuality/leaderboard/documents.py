@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 # What the documents of open generation hold of the evaluated model (see lm_factuality.harness.factor_generation).
-_OF_THE_MODEL = ("mean_logprob", "factor_acc")
+OF_THE_MODEL = ("mean_logprob", "factor_acc")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Digest:
 
     def add(self, doc_id: int, doc: Mapping[str, Any]) -> None:
         """Takes the document with the number ``doc_id``."""
-        own = {key: value for key, value in doc.items() if key not in _OF_THE_MODEL}
+        own = {key: value for key, value in doc.items() if key not in OF_THE_MODEL}
         text = json.dumps(own, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         self._hashes[doc_id] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lm_factuality.printable import printable
+
 # Every code that there is, and what is wrong.
 CODES: Mapping[str, str] = {
     "SUBMISSION_INVALID": "submission.json is missing, no JSON, or not in the form that pack writes",
@@ -31,9 +33,11 @@ CODES: Mapping[str, str] = {
     "LIMIT_RUN": "only a part of the data was run (--limit)",
     "CONFIG_DIFFERS": "the run was not configured as the leaderboard wants it",
     "WRONG_DATA": "the data is not the published one",
+    "DATA_UNAVAILABLE": "nothing is known here of the published data, so the documents in the samples cannot be compared with it",
     "ROWS_MISSING": "samples have fewer rows than the data, or rows that it has not",
     "ROWS_DUPLICATE": "samples have a row twice",
     "SCORE_CHANGED": "a score is not the one that the samples give",
+    "SCORE_IMPOSSIBLE": "no model can have given such log-probabilities",
     "UNSCORED_TOO_MANY": "too many responses have no score",
     "JUDGE_UNCERTIFIED": "the judge has no certificate",
     "CERTIFICATE_MISMATCH": "the certificate is not of the judge that marked the responses",
@@ -44,7 +48,7 @@ CODES: Mapping[str, str] = {
 @dataclass(frozen=True)
 class Refusal:
     """``code`` is one of ``CODES``; ``where`` the file, task or key; ``sentence`` what was found, what was expected and what to
-    do."""
+    do. As text it is one line in which nothing of a submission can move a cursor or pass for another line."""
 
     code: str
     where: str
@@ -55,4 +59,4 @@ class Refusal:
             raise ValueError(f"no refusal has the code {self.code!r}")
 
     def __str__(self) -> str:
-        return f"{self.code} {self.where}: {self.sentence}"
+        return printable(f"{self.code} {self.where}: {self.sentence}")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_origin, get_type_hints
 
 from lm_factuality.errors import DataError
 from lm_factuality.files import write_json
+from lm_factuality.results.strict import not_finite, parse_json
 
 FILE = "submission.json"
 SCHEMA = "lm-factuality/submission"
@@ -21,6 +22,12 @@ MAX_BYTES = 4 * 2**20  # of submission.json itself
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 REVISION = re.compile(r"[0-9a-f]{40}|sha256:[0-9a-f]{64}|api:[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
+_SHORT, _NOTES, _PATH = 100, 4000, 255  # characters
+_MANY = 1000  # tasks or files
+_UNSHOWN = ("Cc", "Cs")
+_TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 Part = TypeVar("Part")
 Fault = Literal["SUBMISSION_INVALID", "SCHEMA_UNKNOWN"]
@@ -112,7 +119,7 @@ def read_submission(folder: Path) -> Submission:
             raise SubmissionError("SUBMISSION_INVALID", "no such file; make it with: lm-factuality leaderboard pack")
         if path.stat().st_size > MAX_BYTES:
             raise SubmissionError("SUBMISSION_INVALID", f"larger than {MAX_BYTES} bytes")
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise SubmissionError("SUBMISSION_INVALID", f"cannot be read as JSON: {error}") from error
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
@@ -141,7 +148,61 @@ def _submission(given: Mapping[str, Any]) -> Submission:
     found = _part(Submission, {**given, **parts}, "submission", frozenset(parts))
     if not MODEL_NAME.fullmatch(found.model.name):
         raise ValueError("model.name is not ORG/NAME")
+    if wrong := next(_improper(given, ""), None):
+        raise ValueError(wrong)
+    _check_values(found)
     return found
+
+
+def _check_values(found: Submission) -> None:
+    """
+    Raises:
+        ValueError: a text is too long, or a number or date is none that there can be.
+    """
+    short = {
+        "leaderboard": found.leaderboard, "model.dtype": found.model.dtype, "model.backend": found.model.backend,
+        "suite_version": found.suite_version, "lm_eval_version": found.lm_eval_version,
+    }  # fmt: skip
+    for key, text in short.items():
+        if len(text) > _SHORT or not text.isprintable():
+            raise ValueError(f"{key}: more than {_SHORT} characters, or not on one line")
+    if len(found.notes) > _NOTES:
+        raise ValueError(f"notes: {len(found.notes)} characters, at most {_NOTES} are taken")
+    if not _DATE.fullmatch(found.date):
+        raise ValueError("date: expected one such as 2026-01-31T12:00:00+00:00")
+    if found.model.num_parameters is not None and not 1 <= found.model.num_parameters <= 10**15:
+        raise ValueError("model.num_parameters: expected a number of parameters, or null")
+    counts = [(task.documents, task.unscored) for task in found.tasks] + [(each.bytes, 0) for each in found.files]
+    if any(not 0 <= count <= 2**53 for pair in counts for count in pair):
+        raise ValueError("documents, unscored or bytes: expected a count")
+    if len(found.tasks) > _MANY or len(found.files) > _MANY:
+        raise ValueError(f"more than {_MANY} tasks or files")
+    named = [each.path for each in found.files] + [
+        name for task in found.tasks for name in (task.task, task.results, task.samples)
+    ]
+    if any(len(name) > _PATH or not name.isprintable() for name in named):
+        raise ValueError(f"a task or path has more than {_PATH} characters, or some that cannot be shown")
+
+
+def _improper(content: Any, where: str) -> Iterator[str]:
+    """What no text or number in the file may be: a page could not show it, or would show it as something else."""
+    if isinstance(content, str):
+        if any(unicodedata.category(each) in _UNSHOWN and each not in "\n\t\r" for each in content):
+            yield f"{where}: holds control characters, or halves of characters"
+        elif any(each in _TURNING for each in content):
+            yield f"{where}: holds characters that turn the direction of writing"
+    elif isinstance(content, int):
+        if abs(content) > 2**63:
+            yield f"{where}: a number of more than 64 bits"
+    elif isinstance(content, float):
+        yield from (f"{where}: no finite number" for _ in not_finite(content))
+    elif isinstance(content, dict):
+        for key, value in content.items():
+            yield from _improper(key, f"a key of {where or 'the file'}")
+            yield from _improper(value, f"{where}.{key}"[-80:].lstrip("."))
+    elif isinstance(content, list):
+        for each in content:
+            yield from _improper(each, where)
 
 
 def _list(given: Mapping[str, Any], key: str) -> list[Any]:

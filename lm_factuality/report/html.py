@@ -20,11 +20,16 @@ class Html(str):
 Child: TypeAlias = "str | int | float | Iterable[Child] | None"
 
 
+def _escaped(value: Any) -> str:
+    """``value`` as text; a half of a character, which JSON can hold and no file, as a question mark."""
+    return html.escape(str(value), quote=True).encode("utf-8", "replace").decode()
+
+
 def tag(name: str, /, *children: Child, **attributes: Any) -> Html:
     """An element. Children are text unless they are ``Html``; nothing (None) is left out. An attribute's ``_`` is a ``-`` and
     at its end is dropped (``class_``, ``data_value``); True stands alone, None and False are left out."""
     written = "".join(
-        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{html.escape(str(value), quote=True)}"')
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{_escaped(value)}"')
         for key, value in attributes.items()
         if value is not None and value is not False
     )
@@ -38,7 +43,7 @@ def joined(children: Child) -> Html:
     if isinstance(children, Html):
         return children
     if isinstance(children, str | int | float):
-        return Html(html.escape(str(children), quote=True))
+        return Html(_escaped(children))
     return Html("".join(joined(child) for child in children))
 
 

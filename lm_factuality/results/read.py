@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.errors import DataError
+from lm_factuality.results.strict import parse_json
 from lm_factuality.results.types import Kind, ResultsFile, TaskResult
 
 _DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[^/]*)\.json$")
@@ -55,9 +55,9 @@ def read_results_file(path: Path) -> ResultsFile:
         DataError: it cannot be read, or lm_eval did not write it.
     """
     try:
-        content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content: Mapping[str, Any] = parse_json(path.read_text(encoding="utf-8"))
         return _results_file(path, content)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise DataError(
             f"{path}: not a results file of lm_eval: {what}; expected a results_*.json that --output_path left"
@@ -66,16 +66,21 @@ def read_results_file(path: Path) -> ResultsFile:
 
 def number_of(value: Any) -> float | None:
     """``value`` as a finite number; nothing if it is none."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if is_number else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
-    config = content.get("config") or {}
+    config = _mapping(content, "config")
     dated = _DATE.search(path.name)
     date_text = dated[1] if dated else ""
     # A group has results, but no config.
-    names = [name for name in content["results"] if name in content["configs"]]
+    names = [name for name in _mapping(content, "results", True) if name in _mapping(content, "configs", True)]
     tasks = tuple(_task(path, content, name, date_text) for name in names)
     suites = [str(each.metadata["suite_version"]) for each in tasks if "suite_version" in each.metadata]
     versions = {
@@ -89,28 +94,46 @@ def _results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
     asked = config.get("model_revision")
     parts = [str(asked)] if asked not in (None, "", "main") else []
     parts += [backend] if backend not in PLAIN_BACKENDS and backend != model else []
-    dtype = config.get("model_dtype")
+    dtype, size = config.get("model_dtype"), number_of(config.get("model_num_parameters"))
     return ResultsFile(
         path, content, model, ", ".join(parts), backend, str(config.get("model_sha") or asked or "") or None,
-        str(dtype).removeprefix("torch.") if dtype else None, number_of(config.get("model_num_parameters")) or None,
+        str(dtype).removeprefix("torch.") if dtype else None, size if size and size > 0 else None,
         number_of(content.get("date")) or 0.0, date_text,
         {name: str(version) for name, version in versions.items() if version}, tasks,
     )  # fmt: skip
 
 
 def _task(path: Path, content: Mapping[str, Any], name: str, date_text: str) -> TaskResult:
-    metrics, stderrs = split_metrics(content["results"][name])
-    config: Mapping[str, Any] = content["configs"][name]
-    metadata = config.get("metadata") or {}
-    counts = (content.get("n-samples") or {}).get(name) or {}
-    effective = int(counts.get("effective", content["results"][name].get("sample_len", 0)))
+    results = _mapping(content["results"], name, True)
+    metrics, stderrs = split_metrics(results)
+    config = _mapping(content["configs"], name, True)
+    metadata = _mapping(config, "metadata")
+    counts, _ = _mapping(_mapping(content, "n-samples"), name), _mapping(content, "n-shot")
+    effective = _count(counts.get("effective", results.get("sample_len", 0)), name)
     samples = path.with_name(f"samples_{name}_{date_text}.jsonl")
-    version = (content.get("versions") or {}).get(name, metadata.get("version"))
+    version = _mapping(content, "versions").get(name, metadata.get("version"))
     return TaskResult(
-        name, _kind(metrics, metadata), metrics, stderrs, int(counts.get("original", effective)), effective, metadata, config,
-        str(version), samples if date_text and samples.is_file() else None,
-        number_of((content.get("config") or {}).get("limit")),
+        name, _kind(metrics, metadata), metrics, stderrs, _count(counts.get("original", effective), name), effective, metadata,
+        config, str(version), samples if date_text and samples.is_file() else None,
+        number_of(_mapping(content, "config").get("limit")),
     )  # fmt: skip
+
+
+def _mapping(content: Mapping[str, Any], key: str, is_needed: bool = False) -> Mapping[str, Any]:
+    """The object under ``key``; an empty one where it is null or, unless it ``is_needed``, not there."""
+    found = content[key] if is_needed else content.get(key)
+    if found is None and not is_needed:
+        return {}
+    if not isinstance(found, dict):
+        raise ValueError(f"{key[:60]!r} is a {type(found).__name__}, not an object")  # noqa: TRY004
+    return found
+
+
+def _count(value: Any, name: str) -> int:
+    number = number_of(value)
+    if number is None or number < 0:
+        raise ValueError(f"'n-samples' of {name[:60]!r} holds no count")
+    return int(number)
 
 
 def split_metrics(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:

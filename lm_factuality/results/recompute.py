@@ -1,27 +1,37 @@
 """Every score of the suite's tasks out of their samples alone, by the same metrics as in the run.
 
 What a model said is read from ``filtered_resps``: log-probabilities of choices and documents, outputs of FELM's judge. What a
-judge said is read from the verdict records there; nobody is asked again, and what follows from a record is made anew out of it.
+judge said is read from the verdict records there; nobody is asked again, and what follows from a record, or has to be in it for
+the response that was given (``verdicts``), is made anew.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lm_factuality.errors import DataError
 from lm_factuality.metrics.aggregation import Aggregation
 from lm_factuality.results.samples import read_samples
+from lm_factuality.results.strict import parse_json
 from lm_factuality.results.types import TaskResult
 from lm_factuality.statistics import Outcome, bootstrap_interval
 
 _CLOSE = 1e-9
 _CLOSE_STDERR = 1e-6  # bootstrapped ones are sums in another order where numpy is another
 _SHOWN_ROWS = 3
+
+_UNREADABLE = (
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)  # what a strange row raises
 
 RowMetrics = Callable[[Mapping[str, Any]], dict[str, Any]]
 
@@ -44,12 +54,15 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
         DataError: there are no samples, they are not as this task writes them, or the task is none of the suite's.
     """
     values, aggregations, changed = _collect(task, samples)
-    metrics = {name: float(aggregations[name](rows)) for name, rows in values.items()}
     stderrs = {}
-    for name, rows in values.items():
-        found = aggregations[name].stderr
-        if found is not None and len(rows) > 1:  # as in lm_eval
-            stderrs[name] = float(found(rows))
+    try:
+        metrics = {name: float(aggregations[name](rows)) for name, rows in values.items()}
+        for name, rows in values.items():
+            found = aggregations[name].stderr
+            if found is not None and len(rows) > 1:  # as in lm_eval
+                stderrs[name] = float(found(rows))
+    except _UNREADABLE as error:
+        raise _unreadable(task.task, error) from error
     return Recomputed(metrics, stderrs, max(map(len, values.values()), default=0), tuple(changed))
 
 
@@ -88,30 +101,33 @@ def _collect(
     kept, prepare = _READERS.get(task.kind, (None, None))
     if kept is None or prepare is None:
         raise DataError(f"{task.task}: not one of the suite's tasks, so its scores cannot be made anew")
-    rows: list[tuple[int, Mapping[str, Any], Mapping[str, Any]]] = []
+    rows: list[tuple[Any, Mapping[str, Any], Mapping[str, Any]]] = []
     for sample in samples:
         where = f"{task.task}, doc_id {sample['doc_id']}"
         try:
             rows.append(
                 (sample["doc_id"], kept(sample), {name: sample.get(name) for name in sample.get("metrics", ())})
             )
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        except _UNREADABLE as error:
             raise _unreadable(where, error) from error
     try:
-        row_metrics, aggregations = prepare(task, [row for _, row, _ in rows])
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        row_metrics, aggregations, unfounded = prepare(task, [row for _, row, _ in rows])
+    except (KeyError, ValueError, TypeError, AttributeError, DataError) as error:
         raise _unreadable(task.task, error) from error
     values: dict[str, list[Any]] = defaultdict(list)
     changed: list[str] = []
     for doc_id, row, logged in rows:
         try:
+            reason = unfounded(row)
             found = row_metrics(row)
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, ZeroDivisionError) as error:
+        except (*_UNREADABLE, DataError) as error:
             raise _unreadable(f"{task.task}, doc_id {doc_id}", error) from error
         for name, value in found.items():
             values[name].append(value)
         wrong = next((name for name in {**found, **logged} if not _same(found.get(name), logged.get(name))), None)
-        if wrong is not None:
+        if reason is not None:
+            changed.append(f"doc_id {doc_id}: {reason}")
+        elif wrong is not None:
             changed.append(f"doc_id {doc_id}: its {wrong} does not follow from the row")
     if len(changed) > _SHOWN_ROWS:
         changed = [*changed[:_SHOWN_ROWS], f"... {len(changed)} rows in all"]
@@ -185,11 +201,25 @@ def _keep_outputs(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _keep_verdict(sample: Mapping[str, Any]) -> dict[str, Any]:
+    return {"doc": sample["doc"], "verdict": verdict_of(sample), "responses": responses_of(sample)}
+
+
+def verdict_of(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """The judge's record in a sample.
+
+    Raises:
+        ValueError: there is none.
+    """
     (text,) = sample["filtered_resps"]
-    verdict = json.loads(text)
+    verdict = parse_json(text)
     if not isinstance(verdict, dict):
         raise ValueError("'filtered_resps' holds no record of a verdict")  # noqa: TRY004
-    return {"doc": sample["doc"], "verdict": verdict, "responses": _texts(sample["resps"])}
+    return verdict
+
+
+def responses_of(sample: Mapping[str, Any]) -> list[str]:
+    """The model's responses in a sample of generations."""
+    return _texts(sample["resps"])
 
 
 def _same_responses(sample: Mapping[str, Any], resps: Sequence[Any]) -> None:
@@ -224,7 +254,14 @@ def _bool(text: Any) -> bool:
 # How the metrics of a row are found, by the kind of its task, and how they become scores.
 
 Rows = Sequence[Mapping[str, Any]]
-Prepared = tuple[RowMetrics, Mapping[str, Aggregation]]
+
+
+class Prepared(NamedTuple):
+    """``unfounded`` says what of a judge's record does not follow from the response and from what the judge wrote, if any."""
+
+    row_metrics: RowMetrics
+    aggregations: Mapping[str, Aggregation]
+    unfounded: Callable[[Mapping[str, Any]], str | None] = lambda row: None
 
 
 def _factor(task: TaskResult, rows: Rows) -> Prepared:
@@ -232,24 +269,29 @@ def _factor(task: TaskResult, rows: Rows) -> Prepared:
 
     types = sorted({kind for row in rows for kind in row["doc"]["error_types"] if kind})
     protocol = str(task.metadata.get("protocol", "paper"))
-    return lambda row: factor.row_metrics(row["doc"], row["scores"], protocol, types), factor.aggregations(types)
+    return Prepared(
+        lambda row: factor.row_metrics(row["doc"], row["scores"], protocol, types), factor.aggregations(types)
+    )
 
 
 def _perplexity(task: TaskResult, rows: Rows) -> Prepared:
     from lm_factuality.metrics import perplexity
 
-    return lambda row: perplexity.row_metrics(row["doc"], row["scored"]), perplexity.aggregations()
+    return Prepared(lambda row: perplexity.row_metrics(row["doc"], row["scored"]), perplexity.aggregations())
 
 
 def _felm(task: TaskResult, rows: Rows) -> Prepared:
     from lm_factuality.metrics import felm
 
     protocol, mode = str(task.metadata.get("protocol", "paper")), str(task.metadata.get("mode", "vanilla"))
-    return lambda row: felm.row_metrics(row["doc"], row["outputs"], protocol, mode), felm.aggregations()
+    return Prepared(lambda row: felm.row_metrics(row["doc"], row["outputs"], protocol, mode), felm.aggregations())
 
 
 def _felm_gen(task: TaskResult, rows: Rows) -> Prepared:
     from lm_factuality.metrics import felm_gen
+    from lm_factuality.results import verdicts
+
+    judge = _judge(task)
 
     def row_metrics(row: Mapping[str, Any]) -> dict[str, Any]:
         verdict, doc = row["verdict"], row["doc"]
@@ -259,13 +301,14 @@ def _felm_gen(task: TaskResult, rows: Rows) -> Prepared:
             raise ValueError(f"{len(errors)} verdicts on {len(verdict['segments'])} segments")
         return felm_gen.row_metrics(verdict)
 
-    return row_metrics, felm_gen.aggregations()
+    return Prepared(row_metrics, felm_gen.aggregations(), lambda row: verdicts.unfounded_felm_gen(row, judge))
 
 
 def _factor_generation(task: TaskResult, rows: Rows) -> Prepared:
     from judges.factor_generation.marks import MARKS
     from lm_factuality.factor.scoring import wins
     from lm_factuality.metrics import factor_generation
+    from lm_factuality.results import verdicts
 
     protocol = str(task.metadata.get("protocol", "paper"))
 
@@ -279,16 +322,21 @@ def _factor_generation(task: TaskResult, rows: Rows) -> Prepared:
             raise ValueError("its factor_acc does not follow from mean_logprob")
         return factor_generation.row_metrics(doc, verdict)
 
-    return row_metrics, factor_generation.aggregations()
+    return Prepared(row_metrics, factor_generation.aggregations(), verdicts.unfounded_factor_generation)
 
 
 def _ambigbio(task: TaskResult, rows: Rows) -> Prepared:
     from judges.biographies.metrics import score
+    from judges.biographies.pages import DOCUMENTS
     from judges.biographies.records import from_record
     from judges.biographies.summary import why_unscored
     from lm_factuality.metrics import ambigbio
+    from lm_factuality.results import verdicts
 
     protocol = str(task.metadata.get("protocol", "paper"))
+    method = verdicts.BiographyMethod(
+        protocol, str(task.metadata.get("linking", "greedy")), task.metadata.get("knowledge", DOCUMENTS) == DOCUMENTS
+    )
 
     def row_metrics(row: Mapping[str, Any]) -> dict[str, Any]:
         """From the judgements in the record, not from the scores beside them."""
@@ -310,7 +358,12 @@ def _ambigbio(task: TaskResult, rows: Rows) -> Prepared:
                 raise ValueError(f"{key!r} of its record does not follow from the judgements there")
         return ambigbio.row_metrics(verdict)
 
-    return row_metrics, ambigbio.aggregations()
+    return Prepared(row_metrics, ambigbio.aggregations(), lambda row: verdicts.unfounded_ambigbio(row, method))
+
+
+def _judge(task: TaskResult) -> Mapping[str, Any]:
+    found = task.metadata.get("judge_config")
+    return found if isinstance(found, dict) else {}
 
 
 def _belongs(is_so: bool) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from lm_factuality.errors import DataError
+from lm_factuality.results.strict import parse_json
 
 
 def read_samples(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -17,13 +17,21 @@ def read_samples(path: Path) -> Iterator[Mapping[str, Any]]:
         DataError: when the line is reached that is no sample, or at once if there is no such file.
     """
     first: Any = None
-    is_first = True
-    for number, line in _lines(path):
-        sample = _parse(path, number, line)
-        if is_first:
-            first, is_first = sample.get("filter"), False
+    for number, sample in enumerate(read_every_sample(path)):
+        if not number:
+            first = sample.get("filter")
         if sample.get("filter") == first:
             yield sample
+
+
+def read_every_sample(path: Path) -> Iterator[Mapping[str, Any]]:
+    """As ``read_samples``, of all filters.
+
+    Raises:
+        DataError: as there.
+    """
+    for number, line in _lines(path):
+        yield _parse(path, number, line)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -38,7 +46,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def _parse(path: Path, number: int, line: str) -> Mapping[str, Any]:
     try:
-        sample = json.loads(line)
+        sample = parse_json(line)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}:{number}: not JSON: {error}; is the file cut off?") from error
     if not isinstance(sample, dict) or not isinstance(sample.get("doc"), dict) or "doc_id" not in sample:

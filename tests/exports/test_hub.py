@@ -113,3 +113,8 @@ def test_a_broken_file_is_refused(change: dict[str, Any]) -> None:
     check_against(HUB, [[sound]], "file")
     with pytest.raises(DataError, match="hub_eval_results"):
         check_against(HUB, [[sound | change]], "file")
+
+
+def test_a_date_that_is_none_is_refused(whole: tuple[ResultsFile, ...], tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="'date' is 1e\\+300, no number of seconds since 1970"):
+        export_hub([replace(whole[0], date=1e300)], tmp_path, [BENCHMARK], "acme/small")

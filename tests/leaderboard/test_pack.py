@@ -6,16 +6,19 @@ import argparse
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
 from lm_factuality.cli import leaderboard as command
 from lm_factuality.errors import ConfigError, DataError
-from lm_factuality.leaderboard import Told, pack, read_submission
-from lm_factuality.leaderboard.pack import weights_hash
+from lm_factuality.leaderboard import Told, check_submission, find, pack, read_rules, read_submission
+from lm_factuality.leaderboard.pack import _choose, weights_hash
 from lm_factuality.leaderboard.submission import FILE, sha256_of
-from tests.conftest import TASKS
+from lm_factuality.results import read_results_files
+from tests.conftest import REPOSITORY, TASKS
 from tests.leaderboard.conftest import MODEL
+from tests.report.site.results import factor_task, write_results
 
 TOKEN = "hf_" + "a1B2" * 9
 
@@ -147,3 +150,128 @@ def test_the_commands_pack_and_check(sample_run, certificate, tmp_path, capsys):
 def test_no_submission_is_an_error(tmp_path):
     with pytest.raises(DataError, match="no submission.json here or below"):
         run("check", str(tmp_path))
+
+
+def test_all_that_is_missing_is_said_at_once(copied_run, tmp_path):
+    path = next(copied_run.rglob("results_*.json"))
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["model_name"] = "./gone/model"
+    del content["config"]["model_dtype"]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(ConfigError) as error:
+        pack([copied_run], Told("smaller"), tmp_path / "out")
+    said = str(error.value).splitlines()
+    assert [line.split()[0].strip(":") for line in said] == ["--model", "--revision", "--dtype", "--certificate"]
+    assert f"no folder {Path('gone/model').absolute()}" in said[1]
+    assert not (tmp_path / "out").exists()
+
+
+def results_of(folder, *tasks, date="2026-01-02T03-04-05.000001", group=None):
+    """Results of tasks of these names, of which only the names are right."""
+    path = write_results(folder, dict.fromkeys(tasks, factor_task([True, False])), date=date)
+    if group:
+        content = json.loads(path.read_text())
+        content["results"][group] = {"sample_len": 2}
+        path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("tasks", "closest", "missing"),
+    [
+        (("sample_factor",), "sample", "sample_ambigbio, sample_felm_gen"),
+        (("wiki_factor", "news_factor"), "factor", "expert_factor, expert_factor_clean"),
+        (("felm_gen_x", "sample_factor", "sample_felm_gen"), "sample", "sample_ambigbio"),
+    ],
+)
+def test_the_closest_leaderboard_is_that_of_most_tasks(tasks, closest, missing, tmp_path):
+    results_of(tmp_path / "r", *tasks)
+    with pytest.raises(ConfigError, match=f"closest is {closest}, for which there is no {missing}"):
+        pack([tmp_path / "r"], Told(MODEL), tmp_path / "out")
+
+
+def test_results_of_no_leaderboard(tmp_path):
+    results_of(tmp_path / "r", "my_factor")
+    with pytest.raises(ConfigError, match="no task of a leaderboard; there are .*sample"):
+        pack([tmp_path / "r"], Told(MODEL), tmp_path / "out")
+
+
+def test_other_tasks_in_the_file_are_named_with_what_to_run(tmp_path):
+    names = ("wiki_factor", "news_factor", "expert_factor", "expert_factor_clean")
+    results_of(tmp_path / "r", *names, "hellaswag", group="factor")
+    with pytest.raises(DataError, match=r"also holds hellaswag, factor, which nobody would check") as error:
+        pack([tmp_path / "r"], Told(MODEL), tmp_path / "out")
+    assert "--tasks wiki_factor,news_factor,expert_factor,expert_factor_clean and no other" in str(error.value)
+
+
+def test_a_whole_file_is_taken_before_newer_parts(tmp_path):
+    """A file is packed as it is, so parts of it cannot be replaced by those of a newer one."""
+    rules = read_rules("factor")
+    names = [task.task for task in rules.tasks]
+    whole = results_of(tmp_path / "r", *names)
+    results_of(tmp_path / "r" / "newer", "wiki_factor", date="2026-01-03T03-04-05.000001")
+    chosen, problems = _choose(rules, read_results_files([tmp_path / "r"]))
+    assert ({file.path for file in chosen.values()}, problems) == ({whole}, [])
+
+
+def test_a_task_in_two_parts_is_refused(tmp_path):
+    rules = read_rules("factor")
+    names = [task.task for task in rules.tasks]
+    results_of(tmp_path / "r" / "a", *names[:3])
+    results_of(tmp_path / "r" / "b", *names[2:], date="2026-01-03T03-04-05.000001")
+    _, problems = _choose(rules, read_results_files([tmp_path / "r"]))
+    assert len(problems) == 1
+    assert problems[0].startswith("expert_factor: is in ")
+
+
+def test_a_name_that_would_act_on_a_terminal_is_printed_as_text(honest, tmp_path, capsys):
+    folder = tmp_path / "\x1b[2Jevil"
+    shutil.copytree(honest, folder)
+    (folder / "\x1b]0;x\x07\n::error::y").write_text("")
+    assert run("check", str(tmp_path)) == 1
+    printed = capsys.readouterr().out
+    assert printed.isprintable() or all(line.isprintable() for line in printed.splitlines())
+    assert r"\x1b[2Jevil: FILE_EXTRA \x1b]0;x\x07\n::error::y: is not listed" in printed
+    assert run("check", str(tmp_path), "--json") == 1
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_one_that_breaks_the_check_does_not_hide_the_others(honest, tmp_path, capsys, monkeypatch):
+    def broken(folder, rules):
+        if folder.name == "broken":
+            raise OverflowError("x")
+        return check_submission(folder, rules)
+
+    monkeypatch.setattr(find, "check_submission", broken)
+    for name in ("broken", "honest"):
+        shutil.copytree(honest, tmp_path / name)
+    assert run("check", str(tmp_path)) == 1
+    printed = capsys.readouterr().out
+    assert "the check itself failed: OverflowError" in printed
+    assert f"{tmp_path / 'honest'}: accepted" in printed
+
+
+def test_empty_and_linked_folders_are_refused(honest, tmp_path, capsys):
+    shutil.copytree(honest, tmp_path / "one")
+    (tmp_path / "one" / "empty").mkdir()
+    (tmp_path / "two").symlink_to(honest)
+    assert run("check", str(tmp_path)) == 1
+    printed = capsys.readouterr().out
+    assert "one: FILE_EXTRA empty: is an empty folder" in printed
+    assert "two: PATH_ESCAPES two: is a link" in printed
+
+
+def test_rules_of_ones_own_are_used_and_said(honest, sample_run, certificate, tmp_path, capsys):
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    own = (REPOSITORY / "configs" / "leaderboard" / "rules" / "sample.yaml").read_text()
+    (rules / "tiny.yaml").write_text(own.replace("title: Sample", "title: Tiny"))
+    arguments = ["--model", MODEL, "--certificate", str(certificate), "--rules", str(rules)]
+    assert run("pack", str(sample_run), "--out", str(tmp_path / "out"), *arguments) == 0
+    assert f"by the rules in {rules}" in capsys.readouterr().out
+    assert run("check", str(tmp_path / "out"), "--rules", str(rules)) == 0
+    assert f": accepted, by the rules in {rules}" in capsys.readouterr().out
+    assert run("check", str(tmp_path / "out")) == 1
+    assert "LEADERBOARD_UNKNOWN" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match=r"no rules of a leaderboard here; expected NAME\.yaml"):
+        run("check", str(tmp_path / "out"), "--rules", str(tmp_path))

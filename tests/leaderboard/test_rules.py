@@ -33,6 +33,28 @@ def test_data_is_that_of_the_registry(name):
 
 
 @pytest.mark.parametrize("name", leaderboard_names())
+def test_judges_are_asked_with_the_prompts_of_this_suite(name):
+    from judges.generation import find_generation
+    from judges.templates import Prompts
+
+    for rules in read_rules(name).tasks:
+        kind = next((kind for kind in ("felm_gen", "factor_generation", "ambigbio") if kind in rules.task), None)
+        expected = Prompts().hashes(find_generation(kind).prompt_names) if kind else {}
+        assert rules.judge_prompts == expected
+
+
+def test_versions_of_lm_eval_have_a_beginning():
+    rules = read_rules("factor")
+    taken = {
+        version: rules.takes_lm_eval(version)
+        for version in ("0.4.13", "0.4.14.dev1", "0.4.0", "0.4.9", "0.5", "", "0.4.x")
+    }
+    assert taken == {
+        "0.4.13": True, "0.4.14.dev1": True, "0.4.0": False, "0.4.9": False, "0.5": False, "": False, "0.4.x": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", leaderboard_names())
 def test_generation_is_as_the_tasks_have_it(name):
     from lm_factuality.harness.tasks import find_configs
 

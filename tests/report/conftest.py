@@ -45,6 +45,8 @@ def abstention(index: str, name: str) -> JudgedBiography:
 def browser() -> Iterator[Any]:
     """A headless Chromium that writes down what it asks the network for."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
+    from selenium.common.exceptions import WebDriverException
+
     binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
     driver = shutil.which("chromedriver")
     if binary is None or driver is None:
@@ -54,6 +56,9 @@ def browser() -> Iterator[Any]:
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,1000"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    try:
+        opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    except WebDriverException as error:  # such as a package that only asks for another packager's
+        pytest.skip(f"{binary} does not start: {str(error).splitlines()[0]}")
     yield opened
     opened.quit()

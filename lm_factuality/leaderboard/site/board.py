@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from lm_factuality import __version__
@@ -44,8 +45,9 @@ class Board:
     refused: tuple[Entry, ...]
 
 
-def to_board(entries: Sequence[Entry]) -> Board:
-    """One row a model and leaderboard: of several entries the newest counts, and older ones are named on the model's page."""
+def to_board(entries: Sequence[Entry], rules: Path | None = None) -> Board:
+    """One row a model and leaderboard: of several entries the newest counts, and older ones are named on the model's page. Titles
+    are those of the suite's rules, or those in ``rules``."""
     accepted = sorted(
         (each for each in entries if not each.problems), key=lambda each: (each.date, each.folder), reverse=True
     )
@@ -54,19 +56,19 @@ def to_board(entries: Sequence[Entry]) -> Board:
         models.setdefault(each.identity, []).append(each)
     names = {each.leaderboard for each in accepted}
     known = [*(name for name in _ORDER if name in names), *sorted(names - set(_ORDER))]
-    tables = tuple(_table(name, [each for each in accepted if each.leaderboard == name]) for name in known)
+    tables = tuple(_table(name, [each for each in accepted if each.leaderboard == name], rules) for name in known)
     refused = tuple(sorted((each for each in entries if each.problems), key=lambda each: each.folder))
     ordered = sorted(models.values(), key=lambda group: (group[0].model, group[0].slug))
     return Board(tables, tuple(map(tuple, ordered)), refused)
 
 
-def _table(name: str, accepted: Sequence[Entry]) -> Table:
+def _table(name: str, accepted: Sequence[Entry], rules: Path | None) -> Table:
     newest: dict[tuple[str, ...], Entry] = {}
     for each in accepted:
         newest.setdefault(each.identity, each)
     entries = list(newest.values())
     scores = [{score.task: score for score in each.scores} for each in entries]
-    title, order = _described(name)
+    title, order = _described(name, rules)
     found = {task: score.higher for each in scores for task, score in each.items()}
     tasks = tuple(sorted(found, key=lambda task: (order.index(task) if task in order else len(order), task)))
     ranked: list[dict[str, int | None]] = [{} for _ in entries]
@@ -80,10 +82,10 @@ def _table(name: str, accepted: Sequence[Entry]) -> Table:
     return Table(name, title, tasks, tuple(sorted(rows, key=lambda row: _order(row, tasks))))
 
 
-def _described(name: str) -> tuple[str, list[str]]:
+def _described(name: str, folder: Path | None) -> tuple[str, list[str]]:
     """The title of a leaderboard and its tasks in order."""
     try:
-        rules = read_rules(name)
+        rules = read_rules(name, folder)
     except ConfigError:  # rules that were there when the entry was checked
         return name, []
     return rules.title, list(rules.headlines)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.leaderboard.check import Checked, check_submission, find_submissions
-from lm_factuality.leaderboard.rules import read_rules
+from lm_factuality.leaderboard.check import Checked
+from lm_factuality.leaderboard.rules import Rules
 from lm_factuality.leaderboard.site.ranks import Interval, widened
 from lm_factuality.leaderboard.submission import Submission, SubmittedTask, sha256_of
 from lm_factuality.report.site.metrics import METRICS, Metric
 from lm_factuality.results import TaskResult, figure
-
-logger = logging.getLogger(__name__)
 
 _SIZES = ((1e9, "under 1B"), (4e9, "1B to 4B"), (15e9, "4B to 15B"), (80e9, "15B to 80B"))
 _WEIGHTS = {"sha256:": "local weights", "api:": "API"}  # by the start of a revision; any other is a commit of the Hub
@@ -82,7 +80,7 @@ class Entry:
     @property
     def slug(self) -> str:
         """The name of its page, safe in any file system and address."""
-        return f"{re.sub(r'[^A-Za-z0-9]+', '-', self.folder).strip('-')[:60]}-{self.digest[:8]}"
+        return f"{re.sub(r'[^A-Za-z0-9]+', '-', self.folder).strip('-')[:60]}-{self.digest[:16]}"
 
     @property
     def size(self) -> str:
@@ -102,47 +100,23 @@ class Entry:
         return tuple(sorted({score.judge for score in self.scores if score.judge}))
 
 
-def find_folders(submissions: Path) -> list[Path]:
-    """Every submission below ``submissions``, by path.
+def digest_of(folder: Path) -> str:
+    """A hash of the names and bytes of all files in ``folder``, and of where links lead.
 
     Raises:
-        DataError: there are none.
+        OSError: a file cannot be read.
     """
-    found: list[Path] = []
-    for folder in find_submissions(submissions):
-        if not any(folder.is_relative_to(other) for other in found):  # what lies in a submission is a file of it
-            found.append(folder)
-    return found
-
-
-def digest_of(folder: Path) -> str:
-    """A hash of the names and bytes of all files in ``folder``."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         kind = "link" if path.is_symlink() else "file" if path.is_file() else "folder"
-        content = sha256_of(path) if kind == "file" else ""
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{kind}\0{content}\0".encode())
+        content = sha256_of(path) if kind == "file" else str(path.readlink()) if kind == "link" else ""
+        digest.update(os.fsencode(f"{path.relative_to(folder).as_posix()}\0{kind}\0{content}\0"))
     return digest.hexdigest()
 
 
-def examine(folder: Path, name: str, digest: str) -> Entry:
-    """Checks the submission in ``folder``, which the site calls ``name``, and reads its scores if it is accepted."""
-    try:
-        checked = check_submission(folder)
-    except Exception as error:
-        # One folder that the check cannot cope with must not take the site away from all others.
-        logger.exception("%s: the check failed", folder)
-        reason = f"the check itself failed: {type(error).__name__}"
-        return Entry(name, digest, "not known", problems=(("SUBMISSION_INVALID", reason),))
-    said = checked.submission
-    if said is None or not checked.is_accepted:
-        problems = tuple((each.code, f"{each.where}: {each.sentence}") for each in checked.refusals)
-        return Entry(name, digest, said.model.name if said else "not known", problems=problems)
-    return _accepted(checked, said, name, digest)
-
-
-def _accepted(checked: Checked, said: Submission, name: str, digest: str) -> Entry:
-    headlines = read_rules(said.leaderboard).headlines
+def to_entry(checked: Checked, said: Submission, rules: Rules, name: str, digest: str) -> Entry:
+    """An accepted submission, which the site calls ``name``, as the leaderboard shows it."""
+    headlines = rules.headlines
     model, size = said.model, said.model.num_parameters
     scores = [_score(checked.tasks[task], metric) for task, metric in headlines.items() if task in checked.tasks]
     return Entry(

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from lm_factuality.errors import ConfigError, DataError
 
 MANIFEST = "submission.json"
+
+
+# What a workflow checks by, at the root of a repository: whoever changes it decides what is accepted.
+CHECKING = tuple(map(PurePosixPath, (".github", "configs", ".gitattributes", ".gitmodules", ".lfsconfig")))
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -20,8 +25,9 @@ class Change:
     problems: tuple[tuple[str, str], ...]
 
 
-def changed_submissions(folder: Path, base: str) -> Change:
-    """What the commits since ``base`` and until the checked-out one do to the submissions in ``folder``.
+def changed_submissions(folder: Path, base: str, rules: Path | None = None) -> Change:
+    """What the commits since ``base`` and until the checked-out one do to the submissions in ``folder``, which are checked by the
+    suite's rules or those in ``rules``.
 
     Raises:
         ConfigError: ``folder`` is in no git repository, or ``base`` is not known there.
@@ -30,40 +36,76 @@ def changed_submissions(folder: Path, base: str) -> Change:
     root = Path(_git(folder, "rev-parse", "--show-toplevel").strip())
     place = PurePosixPath(folder.resolve().relative_to(root.resolve()).as_posix())
     listed = _git(folder, "diff", "--name-only", "--no-renames", "-z", f"{base}...HEAD", "--")
-    return sort_changes(root, place, [name for name in listed.split("\0") if name])
+    before = _git(root, "ls-tree", "-r", "--name-only", "-z", base, "--", str(place))
+    checking = list(CHECKING)
+    if rules is not None and rules.resolve().is_relative_to(root.resolve()):
+        checking.append(PurePosixPath(rules.resolve().relative_to(root.resolve()).as_posix()))
+    return sort_changes(root, place, _names(listed), _names(before), checking)
 
 
-def sort_changes(root: Path, place: PurePosixPath, names: Iterable[str]) -> Change:
-    """``names`` are changed files, relative to ``root``; ``place`` is where the submissions lie in it."""
+def sort_changes(
+    root: Path, place: PurePosixPath, names: Iterable[str], before: Iterable[str] = (),
+    checking: Sequence[PurePosixPath] = CHECKING,
+) -> Change:  # fmt: skip
+    """``names`` are changed files, relative to ``root``; ``place`` is where the submissions lie in it, ``before`` the files that
+    were there, ``checking`` what submissions are checked by."""
+    old = {PurePosixPath(name).parent for name in before if PurePosixPath(name).name == MANIFEST}
     found: dict[Path, None] = {}
     problems: list[tuple[str, str]] = []
-    outside = []
+    touched: dict[PurePosixPath, None] = {}
+    outside: list[str] = []
+    rules: list[str] = []
     for name in names:
         path = PurePosixPath(name)
         if not path.is_relative_to(place):
+            (rules if any(path.is_relative_to(each) for each in checking) else outside).append(name)
+            continue
+        if path.parent == place and path.name != MANIFEST:  # a file beside the folders, such as a README
             outside.append(name)
-        elif path.parent != place:  # a file beside the folders, such as a README, is no submission
-            owner = _owner(root, place, path)
-            if owner is not None:
-                found[owner] = None
-            elif not (root / path).exists():
-                problems.append(("SUBMISSION_REMOVED", f"{name}: is gone; a maintainer removes submissions"))
-            else:
-                problems.append(
-                    ("FILE_EXTRA", f"{name}: belongs to no submission, no folder above it has a {MANIFEST}")
-                )
+            continue
+        owner = _owner(root, place, path)
+        if path.parent == place:
+            problems.append(("FILE_EXTRA", f"{name}: lies beside the submissions; each has a folder of its own"))
+        elif owner is not None:
+            found[owner] = None
+            touched |= dict.fromkeys(_entangled(PurePosixPath(owner.relative_to(root).as_posix()), path, old))
+        elif not (root / path).exists():
+            problems.append(("SUBMISSION_REMOVED", f"{name}: is gone; a maintainer removes submissions"))
         else:
-            outside.append(name)
+            problems.append(("FILE_EXTRA", f"{name}: belongs to no submission, no folder above it has a {MANIFEST}"))
+    problems += [
+        ("SUBMISSION_CHANGED", f"{each}: was there before, and is as it is; a new run is a new folder")
+        for each in touched
+    ]
+    if rules:
+        advice = "submissions are checked by this; a maintainer changes it in a pull request of its own, and looks at it by hand"
+        problems.append(("CHECK_CHANGED", f"{_listed(rules)}: {advice}"))
     if outside and (found or problems):
-        listed = ", ".join(outside[:5]) + (f" and {len(outside) - 5} more" if outside[5:] else "")
         problems.append(
-            ("OUTSIDE_SUBMISSIONS", f"a pull request with a submission changes nothing else, but this one {listed}")
+            (
+                "OUTSIDE_SUBMISSIONS",
+                f"a pull request with a submission changes nothing else, but this one {_listed(outside)}",
+            )
         )
     return Change(tuple(sorted(found)), tuple(problems))
 
 
+def _names(listed: str) -> list[str]:
+    return [name for name in listed.split("\0") if name]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if names[_SHOWN:] else "")
+
+
+def _entangled(owner: PurePosixPath, path: PurePosixPath, old: Iterable[PurePosixPath]) -> list[PurePosixPath]:
+    """The submissions in ``old`` that a changed file is in, or that lie in the folder of the submission it belongs to: of these
+    it would be said that they are files of another."""
+    return [each for each in old if path.is_relative_to(each) or each.is_relative_to(owner)]
+
+
 def _owner(root: Path, place: PurePosixPath, path: PurePosixPath) -> Path | None:
-    """The folder of the submission that ``path`` is, or was, in."""
+    """The folder of the submission that ``path`` is in."""
     for parent in path.parents:
         if parent == place:
             return None

@@ -91,7 +91,7 @@
     for (const table of document.querySelectorAll("table[data-sortable]")) makeSortable(table);
     for (const field of document.querySelectorAll("[data-search], [data-filter]")) {
       const name = field.dataset.search ?? field.dataset.filter;
-      field.addEventListener("input", () => narrow(name));
+      for (const event of ["input", "change"]) field.addEventListener(event, () => narrow(name));
       if (field.value) narrow(name); // what the browser has kept over a reload
     }
     addEventListener("keydown", (event) => {

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from lm_factuality import __version__
-from lm_factuality.errors import DataError
 from lm_factuality.files import write_text
+from lm_factuality.folders import whole_folder
 from lm_factuality.report.assets import SCRIPT, STYLE, read_asset
 from lm_factuality.report.html import Html, tag
 from lm_factuality.report.shell import Link, document
@@ -51,16 +49,10 @@ def build_report(paths: Sequence[Path], out: Path, title: str = "Factuality repo
         DataError: there are no results, a file cannot be used, or ``out`` exists and is no report.
         ConfigError: matplotlib is not installed.
     """
-    _check_replaceable(out)
-    chosen = choose(paths)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}-"))
-    except OSError as error:
-        raise DataError(f"{out}: cannot be written: {error}; choose another folder") from error
-    try:
+    with whole_folder(out, MARK) as part:
+        chosen = choose(paths)
         pages = _write(chosen, part, title)
-        built = Built(
+        return Built(
             out,
             len(chosen.models),
             len(chosen.tasks),
@@ -69,36 +61,6 @@ def build_report(paths: Sequence[Path], out: Path, title: str = "Factuality repo
             sum(entry.result.samples is None for entry in chosen.entries),
             chosen.notes,
         )
-        part.chmod(0o755)
-        _put_in_place(part, out)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-    return built
-
-
-def _check_replaceable(out: Path) -> None:
-    if out.is_dir() and (not any(out.iterdir()) or (out / MARK).is_file()):
-        return
-    if out.exists() or out.is_symlink():
-        what = f"a folder without {MARK}, so no report of ours" if out.is_dir() else "not a folder"
-        raise DataError(f"{out}: is there already, and is {what}; it is left as it is, choose another --out")
-
-
-def _put_in_place(part: Path, out: Path) -> None:
-    """Renames; an old report is moved aside first and comes back if that fails."""
-    old = part.with_name(f"{part.name}.old")
-    try:
-        if out.exists():
-            out.replace(old)
-        try:
-            part.replace(out)
-        except OSError:
-            if old.exists():
-                old.replace(out)
-            raise
-    except OSError as error:
-        raise DataError(f"{out}: cannot be replaced: {error}; choose another folder") from error
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _write(chosen: Chosen, folder: Path, title: str) -> tuple[str, ...]:
@@ -139,7 +101,7 @@ def _write(chosen: Chosen, folder: Path, title: str) -> tuple[str, ...]:
         write_text(folder / href, page)
     about = {"made_by": f"lm-factuality {__version__}", "title": title, "pages": list(bodies), "results": sorted(
         {entry.file.path.name for entry in chosen.entries})}  # fmt: skip
-    write_text(folder / MARK, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+    write_text(folder / MARK, json.dumps(about, indent=1) + "\n")
     return tuple(bodies)
 
 

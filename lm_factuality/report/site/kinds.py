@@ -12,7 +12,7 @@ from judges.felm.judged import judge_response
 from lm_factuality.errors import DataError
 from lm_factuality.report.site.metrics import METRICS
 from lm_factuality.report.site.pairs import MEAN_LOGPROB
-from lm_factuality.report.site.rows import Counts, SampleRow, snippet
+from lm_factuality.report.site.rows import Counts, SampleRow, finite, snippet
 from lm_factuality.results import TaskResult
 
 Sample = Mapping[str, Any]
@@ -26,8 +26,8 @@ def row_of(result: TaskResult, sample: Sample) -> SampleRow:
         DataError: a key is missing or holds something else.
     """
     try:
-        return ROWS[result.kind](result, sample)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        return finite(ROWS[result.kind](result, sample))
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         where = f"{result.samples}: doc_id {sample.get('doc_id')}"
         raise DataError(
             f"{where}: not a sample of a {result.kind} task: {type(error).__name__}: {error}; "
@@ -201,7 +201,7 @@ def _ambigbio(result: TaskResult, sample: Sample) -> SampleRow:
             "pieces": align(judged.generation.output, judged.sentences),
             "facts": [[fact.text, fact.sentence] for fact in judged.facts],
             "statuses": statuses(judged),
-            "scores": _finite(scores),
+            "scores": scores,
             "abstained": judged.abstained,
             "unscored": record["unscored"],
         },
@@ -238,11 +238,3 @@ def _number(text: Any) -> float | None:
     except (TypeError, ValueError):
         return None
     return value if math.isfinite(value) else None
-
-
-def _finite(scores: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    if scores is None:
-        return None
-    return {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in scores.items()
-    }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lm_factuality.report.html import Child, tag
+from lm_factuality.report.site.rows import is_number
 from lm_factuality.report.tables import Cell, Column
 from lm_factuality.results import Figure, TaskResult, figure
+from lm_factuality.results.read import number_of
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,13 @@ def headline_metric(result: TaskResult) -> Metric | None:
 
 def figure_of(result: TaskResult, metric: Metric) -> Figure | None:
     """The figure of a metric, nothing where the task has none or it is not defined."""
-    return figure(result, metric.name) if metric.name in result.metrics else None
+    found = figure(result, metric.name) if metric.name in result.metrics else None
+    if found is None or not is_number(found.value):
+        return None
+    low, high, worst, best = (
+        None if end is None or not is_number(end) else end for end in (found.low, found.high, found.worst, found.best)
+    )
+    return replace(found, low=low, high=high, worst=worst, best=best)
 
 
 def figure_cell(found: Figure | None, metric: Metric) -> Cell:
@@ -116,9 +124,17 @@ def figure_cell(found: Figure | None, metric: Metric) -> Cell:
     return Cell(tag("span", parts, class_="figure"), found.value)
 
 
+def unscored_of(result: TaskResult) -> int | None:
+    """How many rows have no score, or generations in open generation; nothing where the results give no finite number."""
+    count = number_of(result.metrics.get("unscored", 0))
+    return None if count is None else int(count)
+
+
 def unscored_cell(result: TaskResult) -> Cell:
-    """How many rows have no score, of how many that were run; in open generation, how many generations."""
-    count = int(result.metrics.get("unscored", 0) or 0)
+    """``unscored_of``, of how many that were run."""
+    count = unscored_of(result)
+    if count is None:
+        return Cell(tag("span", "–", class_="quiet"))
     shown = tag("span", f"{count:,}", class_="badge open" if count else "quiet")
     of = "generations" if result.kind == "factor_generation" else f"of {result.effective:,}"
     return Cell([shown, tag("small", of)], count)

@@ -163,7 +163,8 @@ def to_svg(figure: Any, title: str, description: str) -> Html:
         element.text = text
         root.insert(place, element)
     ElementTree.register_namespace("", _SVG)
-    return Html(ElementTree.tostring(root, encoding="unicode"))
+    written_text = ElementTree.tostring(root, encoding="unicode")
+    return Html(written_text.encode("utf-8", "replace").decode())  # halves of characters are in no file
 
 
 def _axes(figure: Any, vertical: bool = True) -> Any:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+_MOST = 1e100
 
 Counts = tuple[float, ...]
 
@@ -31,3 +34,23 @@ def snippet(text: str, most: int = 90) -> str:
     """The beginning of a text, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+
+
+def is_number(value: float) -> bool:
+    """Whether ``value`` is finite and can be squared and summed without becoming infinite; no score or log-probability is near
+    that."""
+    return math.isfinite(value) and abs(value) <= _MOST
+
+
+def finite(row: SampleRow) -> SampleRow:
+    """The same row, with nothing in place of every number that is none (see ``is_number``): no page and no score holds those."""
+    parts = {name: counts for name, counts in row.parts.items() if all(map(is_number, counts))}
+    return replace(row, doc=_finite(row.doc), detail=_finite(row.detail), margin=_finite(row.margin), parts=parts)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if is_number(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,16 +1,22 @@
 """The site of real submissions: the sample's, as ``pack`` makes it, and forged copies."""
 
 import json
+import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lm_factuality.errors import DataError
+from lm_factuality.leaderboard.find import find_submissions
 from lm_factuality.leaderboard.site import build_site, cache
 from lm_factuality.leaderboard.site.build import MARK
-from lm_factuality.leaderboard.site.entries import digest_of, find_folders
+from lm_factuality.leaderboard.site.entries import digest_of
+from tests.conftest import REPOSITORY
+
+CONFIGS = REPOSITORY / "configs"
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +87,7 @@ def test_what_is_known_is_not_checked_again(submissions: Path, tmp_path: Path, m
     checked: list[str] = []
     examine = cache.examine
     monkeypatch.setattr(
-        cache, "examine", lambda folder, name, digest: checked.append(name) or examine(folder, name, digest)
+        cache, "examine", lambda folder, name, digest, rules: checked.append(name) or examine(folder, name, digest)
     )
     first = build_site(submissions, tmp_path / "site", cache=tmp_path / "cache")
     assert sorted(checked) == ["broken", "forged", "honest"]
@@ -90,7 +96,7 @@ def test_what_is_known_is_not_checked_again(submissions: Path, tmp_path: Path, m
     assert build_site(submissions, tmp_path / "site", cache=tmp_path / "cache") == first
     assert checked == []
     assert pages == {path.name: path.read_bytes() for path in (tmp_path / "site").rglob("*.html")}
-    monkeypatch.setattr(cache, "checker", lambda: "another version")
+    monkeypatch.setattr(cache, "checker", lambda rules: "another version")
     build_site(submissions, tmp_path / "site", cache=tmp_path / "cache")
     assert sorted(checked) == ["broken", "forged", "honest"]
 
@@ -115,12 +121,12 @@ def test_a_damaged_cache_costs_only_time(submissions: Path, tmp_path: Path) -> N
 def test_a_check_that_breaks_refuses_and_the_site_is_built(
     submissions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lm_factuality.leaderboard.site import entries
+    from lm_factuality.leaderboard import find
 
-    def broken(folder: Path) -> None:
+    def broken(folder: Path, rules: Path | None) -> None:
         raise RecursionError
 
-    monkeypatch.setattr(entries, "check_submission", broken)
+    monkeypatch.setattr(find, "check_submission", broken)
     built = build_site(submissions, tmp_path / "site", cache=tmp_path / "cache")
     assert (built.models, built.refused) == (0, 3)
 
@@ -137,11 +143,104 @@ def test_another_folder_is_left_as_it_is(submissions: Path, tmp_path: Path) -> N
     assert not (tmp_path / "site").exists()
 
 
-def test_a_submission_inside_another_is_a_file_of_it(tmp_path: Path) -> None:
-    for folder in ("a", "a/inner", "b"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "submission.json").write_text("{}")
-    assert find_folders(tmp_path) == [tmp_path / "a", tmp_path / "b"]
+def test_a_manifest_around_submissions_does_not_hide_them(honest: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "submissions"
+    shutil.copytree(honest, folder / "a" / "one")
+    for above in (folder, folder / "a"):
+        shutil.copy(honest / "submission.json", above)
+    assert find_submissions(folder) == [folder, folder / "a", folder / "a" / "one"]
+    built = build_site(folder, tmp_path / "site", cache=tmp_path / "cache")
+    assert (built.models, built.refused) == (1, 2)
+    assert read(tmp_path / "site")["leaderboards"][0]["models"][0]["folder"] == "a/one"
+
+
+def test_a_linked_folder_is_refused_and_not_followed(honest: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "submissions"
+    shutil.copytree(honest, tmp_path / "elsewhere")
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path / "elsewhere")
+    build_site(folder, tmp_path / "site", cache=tmp_path / "cache")
+    (refused,) = read(tmp_path / "site")["refused"]
+    assert (refused["folder"], refused["problems"][0]["code"]) == ("link", "PATH_ESCAPES")
+
+
+@pytest.mark.parametrize("change", [
+    {"num_parameters": 10**400}, {"num_parameters": float("inf")}, {"name": "a/\ud800"}, {"revision": "\x1b[2J\ud800"},
+])  # fmt: skip
+def test_what_the_site_cannot_show_costs_only_its_own_row(
+    honest: Path, tmp_path: Path, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where the check accepts it."""
+    from lm_factuality.leaderboard import Checked, check_submission, find
+
+    def lenient(folder: Path, rules: Path | None) -> Checked:
+        found = check_submission(folder, rules)
+        if folder.name != "odd" or found.submission is None:
+            return found
+        said = replace(found.submission, model=replace(found.submission.model, **change), notes="\ud800\x1b]0;x\x07")
+        return replace(found, submission=said)
+
+    monkeypatch.setattr(find, "check_submission", lenient)
+    for name in ("good", "odd"):
+        shutil.copytree(honest, tmp_path / "submissions" / name)
+    built = build_site(tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache")
+    assert built.accepted + built.refused == 2
+    models = read(tmp_path / "site")["leaderboards"][0]["models"]
+    assert "good" in {each["folder"] for each in models}
+    for page in (tmp_path / "site").rglob("*.html"):
+        assert "\x1b" not in page.read_text(encoding="utf-8")
+
+
+def test_a_folder_whose_name_cannot_be_shown(honest: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "submissions"
+    for name in (b"\xff", b"\x1b[2Jevil\n::error::x", b"good"):
+        shutil.copytree(os.fsencode(honest), os.fsencode(folder) + b"/" + name)
+    built = build_site(folder, tmp_path / "site", cache=tmp_path / "cache")
+    assert (built.models, built.refused) == (1, 2)
+    assert "\\x1b[2Jevil\\n" in (tmp_path / "site" / "refused.html").read_text(encoding="utf-8")
+
+
+def test_samples_without_a_report_cost_only_the_report(
+    honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lm_factuality.report import site
+
+    def broken(*arguments: Any) -> None:
+        raise OverflowError
+
+    monkeypatch.setattr(site, "build_report", broken)
+    shutil.copytree(honest, tmp_path / "submissions" / "one")
+    built = build_site(tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache", reports=True)
+    assert built.unreported == ("example/smaller",)
+    assert built.models == 1
+
+
+def test_published_data_that_comes_is_checked_by(
+    submissions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("LM_FACTUALITY_DATA", raising=False)
+    without = cache.checker()
+    monkeypatch.setenv("LM_FACTUALITY_DATA", str(tmp_path))
+    assert cache.checker() == without
+    (tmp_path / "news_factor.csv").write_text("another file of that name")
+    assert cache.checker() != without
+
+
+def test_rules_of_the_working_folder_are_not_the_suites(
+    honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only ``--rules`` takes others, and with others everything is checked again."""
+    rules = tmp_path / "configs" / "leaderboard" / "rules"
+    rules.mkdir(parents=True)
+    own = (CONFIGS / "leaderboard" / "rules" / "sample.yaml").read_text()
+    (rules / "sample.yaml").write_text(own.replace("documents: 347", "documents: 7"))
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(honest, tmp_path / "submissions" / "one")
+    assert build_site(tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache").models == 1
+    built = build_site(tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache", rules=rules)
+    assert (built.models, built.refused) == (0, 1)
+    assert cache.checker(rules) != cache.checker()
 
 
 def test_the_digest_is_of_names_and_bytes(tmp_path: Path) -> None:

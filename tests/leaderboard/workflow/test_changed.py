@@ -52,12 +52,43 @@ def test_a_new_submission(repository: Path) -> None:
 
 def test_a_changed_file_of_an_old_one(repository: Path) -> None:
     write(repository, "submissions/a__one/factor/2026/samples.jsonl", "changed")
-    assert changes(repository) == (["submissions/a__one/factor/2026"], [])
+    assert changes(repository) == (["submissions/a__one/factor/2026"], ["SUBMISSION_CHANGED"])
 
 
 def test_a_file_taken_from_an_old_one(repository: Path) -> None:
     (repository / "submissions/a__one/factor/2026/samples.jsonl").unlink()
-    assert changes(repository) == (["submissions/a__one/factor/2026"], [])
+    assert changes(repository) == (["submissions/a__one/factor/2026"], ["SUBMISSION_CHANGED"])
+
+
+@pytest.mark.parametrize(
+    "name", ["submissions/a__one", "submissions/a__one/factor", "submissions/a__one/factor/2026/new"]
+)
+def test_a_manifest_around_or_inside_an_old_one(repository: Path, name: str) -> None:
+    write(repository, f"{name}/submission.json")
+    assert changes(repository) == ([name], ["SUBMISSION_CHANGED"])
+
+
+def test_beside_an_old_one_of_the_same_model(repository: Path) -> None:
+    write(repository, "submissions/a__one/factor/2027/submission.json")
+    assert changes(repository) == (["submissions/a__one/factor/2027"], [])
+
+
+def test_a_submission_without_a_folder_of_its_own(repository: Path) -> None:
+    write(repository, "submissions/submission.json")
+    assert changes(repository) == ([], ["FILE_EXTRA"])
+
+
+@pytest.mark.parametrize("name", [".github/workflows/x.yml", "configs/leaderboard/rules/factor.yaml", ".gitattributes"])
+def test_what_submissions_are_checked_by_is_changed_by_hand(repository: Path, name: str) -> None:
+    write(repository, name, "changed")
+    assert changes(repository) == ([], ["CHECK_CHANGED"])
+
+
+def test_rules_of_ones_own_are_guarded_too(repository: Path) -> None:
+    write(repository, "our-rules/factor.yaml", "changed")
+    assert changes(repository) == ([], [])
+    found = changed_submissions(repository / "submissions", "main", repository / "our-rules")
+    assert [code for code, _ in found.problems] == ["CHECK_CHANGED"]
 
 
 def test_a_removed_submission(repository: Path) -> None:
@@ -71,9 +102,7 @@ def test_a_stray_file(repository: Path) -> None:
     assert changes(repository) == ([], ["FILE_EXTRA"])
 
 
-@pytest.mark.parametrize(
-    "name", [".github/workflows/leaderboard.yml", "README.md", "submissions/README.md", "submissions2/x"]
-)
+@pytest.mark.parametrize("name", ["README.md", "submissions/README.md", "submissions2/x", "config"])
 def test_a_submission_changes_nothing_else(repository: Path, name: str) -> None:
     write(repository, "submissions/b/submission.json")
     write(repository, name, "changed")

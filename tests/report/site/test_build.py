@@ -181,7 +181,7 @@ def test_what_is_no_report_is_left_alone(tmp_path):
     precious = tmp_path / "out" / "thesis.txt"
     precious.parent.mkdir()
     precious.write_text("years of work", encoding="utf-8")
-    with pytest.raises(DataError, match=r"out: is there already.*no report of ours.*choose another --out"):
+    with pytest.raises(DataError, match=r"out: is there already.*not made by this command.*choose another --out"):
         build_report([tmp_path / "r"], tmp_path / "out")
     assert precious.read_text(encoding="utf-8") == "years of work"
     with pytest.raises(DataError, match="not a folder"):

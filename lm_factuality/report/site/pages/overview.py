@@ -9,7 +9,7 @@ from typing import Any
 from lm_factuality.report.html import Child, Html, breakable, joined, tag
 from lm_factuality.report.shell import section
 from lm_factuality.report.site.chosen import Chosen, Entry
-from lm_factuality.report.site.metrics import figure_cell, figure_of, headline_metric, unscored_cell
+from lm_factuality.report.site.metrics import figure_cell, figure_of, headline_metric, unscored_cell, unscored_of
 from lm_factuality.report.tables import Cell, Column, Line, data_table
 
 _ABSENT = "–"
@@ -49,7 +49,7 @@ def _matrix(chosen: Chosen) -> Html:
                 continue
             cell = figure_cell(figure_of(entry.result, metric), metric)
             name = tag("small", metric.titled)
-            unscored = int(entry.result.metrics.get("unscored", 0) or 0)
+            unscored = unscored_of(entry.result)
             badge = tag("span", f"{unscored} unscored", class_="badge open") if unscored else None
             cells.append(Cell([cell.shown, name, badge], cell.value))
         lines.append(Line(cells, {"backend": model.backend, "family": model.family}))

@@ -1,0 +1,91 @@
+"""The judge without a model asked again: it needs nothing that a submission does not hold, and always says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from lm_factuality import __version__
+from lm_factuality.errors import FactualityError
+from lm_factuality.leaderboard.refusals import Refusal
+from lm_factuality.results import TaskResult, read_samples
+from lm_factuality.results.recompute import responses_of, verdict_of
+
+if TYPE_CHECKING:
+    from judges.answers import Answer
+    from judges.config import JudgeConfig
+    from judges.judge import Judge
+
+_ROUNDED = 1e-3  # the judge writes probabilities with four digits
+_SHOWN = 5
+
+
+def check_again(task: TaskResult) -> Iterator[Refusal]:
+    """What the lexical judge of this suite says otherwise than the records of ``task``; nothing for any other judge, and for one
+    of another version."""
+    judge = task.metadata.get("judge_config")
+    is_known = isinstance(judge, dict) and judge.get("backend") == "lexical" and task.samples is not None
+    if not is_known or task.metadata.get("suite_version") != __version__ or task.samples is None:
+        return
+    rows = list(read_samples(task.samples))
+    docs, responses = [row["doc"] for row in rows], [responses_of(row) for row in rows]
+    try:
+        generation, asked = _generation(task), _Offline(dict(cast("dict[str, Any]", judge)))
+        # The part of a judge that generations use; no store, since nothing is ever asked twice here.
+        records = generation.judge(cast("Judge", asked), docs, responses)
+    except FactualityError as error:
+        yield Refusal("SCORE_CHANGED", task.task, f"the lexical judge cannot be asked again: {error}")
+        return
+    pairs = zip(rows, records, strict=True)
+    wrong = [str(row["doc_id"])[:15] for row, record in pairs if not _same(record, verdict_of(row))]
+    if wrong:
+        more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+        yield Refusal(
+            "SCORE_CHANGED", task.task,
+            f"doc_id {', '.join(wrong[:_SHOWN])}{more}: the lexical judge says otherwise when asked again; run the task again",
+        )  # fmt: skip
+
+
+def _generation(task: TaskResult) -> Any:
+    from judges.generation import find_generation
+
+    generation = find_generation(task.kind)
+    if task.kind != "ambigbio":
+        return generation
+    from judges.biographies.benchmark import AmbigBio
+    from judges.biographies.method import Settings
+
+    said = task.metadata
+    return AmbigBio(Settings(None, str(said.get("linking", "greedy")), str(said.get("protocol", "paper"))))
+
+
+class _Offline:
+    """As much of ``judges.judge.Judge`` as a generation asks for, answered by the lexical backend."""
+
+    def __init__(self, judge: Mapping[str, Any]) -> None:
+        from judges.backends.lexical import LexicalBackend
+        from judges.config import JudgeConfig
+
+        options = judge.get("options") or {}
+        self._backend = LexicalBackend({name: options[name] for name in ("threshold",) if name in options})
+        self.config: JudgeConfig = JudgeConfig("lexical", "lexical", samples=int(judge.get("samples", 1)))
+
+    def ask(
+        self, prompt_name: str, subjects: Sequence[Mapping[str, Any]], description: str, samples: int | None = None, **rest: Any
+    ) -> list[list[Answer]]:  # fmt: skip
+        from judges.answers import Request
+
+        count = self.config.samples if samples is None else samples
+        answers = (answer for _, answer in self._backend.answer([Request("", subject=each) for each in subjects]))
+        return [[replace(answer) for _ in range(count)] for answer in answers]
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether a record is the one in the file, but for the last digits of numbers."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    is_number = [isinstance(each, int | float) and not isinstance(each, bool) for each in (one, other)]
+    return abs(one - other) <= _ROUNDED if all(is_number) else bool(one == other)
