@@ -173,7 +173,7 @@ def test_certificates_are_found_by_judge_and_setting(judge, tmp_path):
         with Judge.open(plain, store=tmp_path / "answers") as opened:
             identity = certified_identity(opened)
         scores = {"ALL": {"segment": {"f1": 0.5}}, "unscored": {"responses": 0}}
-        return {"identity": identity, "setting": setting, "date": date, "suite_version": "0", "prompt_hashes": {}, "intervals": {},
+        return {"identity": identity, "judge": {"name": "j"}, "setting": setting, "date": date, "suite_version": "0", "prompt_hashes": {}, "intervals": {},
                 "data": {"is_published": is_published}, "scores": scores}  # fmt: skip
 
     assert len(save_certificate(certificate("segment_cot", "first"), None)) == 1

@@ -144,7 +144,8 @@ def test_a_certificate_is_attached(run, server, write_judge, tmp_path):
         path = certificates_folder(certified_identity(opened)) / "segment_cot.json"
     path.parent.mkdir(parents=True)
     content = {
-        "setting": "segment_cot", "date": "2024-05-01", "suite_version": "1", "data": {}, "prompt_hashes": {}, "intervals": {},
+        "identity": {}, "judge": {"name": "j"}, "setting": "segment_cot", "date": "2024-05-01", "suite_version": "1",
+        "data": {}, "prompt_hashes": {}, "intervals": {},
         "scores": {"ALL": {"segment": {"f1": 0.5}}, "unscored": {"responses": 1}},
     }  # fmt: skip
     path.write_text(json.dumps(content), encoding="utf-8")

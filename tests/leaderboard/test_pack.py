@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lm_factuality.cli import leaderboard as command
+from lm_factuality.data.fetch import blob_id
 from lm_factuality.errors import ConfigError, DataError
 from lm_factuality.leaderboard import Told, check_submission, find, pack, read_rules, read_submission
 from lm_factuality.leaderboard.pack import _choose, weights_hash
@@ -51,7 +52,7 @@ def test_a_submission_says_what_was_run(honest):
     assert [each.task for each in found.tasks] == ["sample_factor", "sample_felm_gen", "sample_ambigbio"]
     factor, felm_gen, _ = found.tasks
     assert factor.settings["window"] == 1024
-    assert factor.data["git_blob"] == "081263ca5771eb9e85ac63c76cf614191221ff3c"
+    assert factor.data["git_blob"] == blob_id(TASKS / "sample" / "sample_factor.csv")
     assert factor.judge is None
     assert set(felm_gen.judge["prompt_hashes"]) == {"felm_gen/segment", "felm_gen/mark_segments"}
     assert found.certificate.content["setting"] == "segment_doc"
