@@ -31,16 +31,19 @@ class Ledger:
         self._squares = np.zeros(_SLOTS, dtype=np.int64)
         self._choices = contradictions + 1
         self._parts = math.lcm(*range(1, self._choices + 1))  # a row in parts that ties divide evenly
-        self._places = np.zeros((len(STATISTICS) + 1) * self._choices, dtype=np.int64)
+        self._places = np.zeros((len(STATISTICS) + 1) * self._choices + 1, dtype=np.int64)
         self._place_squares = np.zeros_like(self._places)
 
-    def enter(self, completion: str, texts: Sequence[str], ways: Any) -> tuple[int, ...]:
+    def enter(self, completion: str, texts: Sequence[str], ways: Any, is_centred: Any) -> tuple[int, ...]:
         """The way to make a row that evens the books out the most, which is entered in them.
 
-        ``ways`` is an array (ways, contradictions) of indices of ``texts``; of equally good ones the first is taken.
+        ``ways`` is an array (ways, contradictions) of indices of ``texts``; of equally good ones the first is taken. ``is_centred``
+        says of each way whether all its contradictions are edits of the true completion alone; where all ways are, it counts for
+        nothing.
         """
         slots, changes = _changes(completion, texts)
-        places = self._taken(completion, texts, ways)
+        centre = self._parts * is_centred[:, None] - self._parts // self._choices
+        places = np.concatenate([self._taken(completion, texts, ways), centre], axis=1)
         by_text = changes @ _excess(self._words[slots], self._squares[slots])
         cost = by_text[ways].sum(axis=1) + places @ _excess(self._places, self._place_squares)
         best = int(np.argmin(cost))

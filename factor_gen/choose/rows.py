@@ -46,29 +46,34 @@ def choose_rows(settings: ChooseSettings, seed: int, examples: Iterable[Example]
             yield example.drop("choose", f"contradictions of fewer than {settings.min_types} types")
             continue
         left = _some(rng.sample(left, len(left)), max(_MOST_CANDIDATES, settings.contradictions))
-        ways = _ways(left, settings.contradictions, rng)
-        if settings.hide_centre and in_centre * (settings.contradictions + 1) > rows:
-            left, ways = _with_another_centre(example.completion, left, ways)
-        rows += 1
-        way = tuple(ways[0])
+        ways = centred = _ways(left, settings.contradictions, rng)
+        if settings.hide_centre:
+            left, off_centre = _with_other_centres(example.completion, left, centred)
+            ways = np.concatenate([centred, off_centre])
         if settings.pick == "balanced":
-            way = ledger.enter(example.completion, [candidate.text for candidate in left], ways)
+            is_centred = np.arange(len(ways)) < len(centred)
+            way = ledger.enter(example.completion, [candidate.text for candidate in left], ways, is_centred)
+        else:
+            is_due = settings.hide_centre and in_centre * (settings.contradictions + 1) > rows
+            way = tuple(ways[len(centred) if is_due and len(ways) > len(centred) else 0].tolist())
         chosen = tuple(left[index] for index in rng.sample(way, len(way)))
+        rows += 1
         in_centre += not any(candidate.is_compound for candidate in chosen)
         yield Chosen(example, chosen)
 
 
-def _with_another_centre(completion: str, left: list[Candidate], ways: Any) -> tuple[list[Candidate], Any]:
-    """The ways in which all contradictions but the first can have the first one's edit too, as ways to take the first and the
-    compounds; what was given, if there are none."""
+def _with_other_centres(completion: str, left: list[Candidate], ways: Any) -> tuple[list[Candidate], Any]:
+    """The candidates with all compounds of two, and the ways in which all contradictions but one have that one's edit too, which
+    is then in the centre instead of the true completion."""
     both = compounds(completion, left)
     places = {pair: len(left) + place for place, pair in enumerate(both)}
-    found = [
-        [way[0], *(places[way[0], other] for other in way[1:])]
-        for way in ways.tolist()
-        if all((way[0], other) in both for other in way[1:])
-    ]
-    return ([*left, *both.values()], np.array(found)) if found else (left, ways)
+    found = []
+    for way in ways.tolist():
+        for centre in way:
+            pairs = [(centre, other) for other in way if other != centre]
+            if all(pair in both for pair in pairs):
+                found.append([centre, *(places[pair] for pair in pairs)])
+    return [*left, *both.values()], np.array(found, dtype=ways.dtype).reshape(-1, ways.shape[1])
 
 
 def _distinct(candidates: Iterable[Candidate]) -> list[Candidate]:

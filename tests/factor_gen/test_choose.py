@@ -166,7 +166,7 @@ def test_the_true_completion_is_no_oftener_in_the_middle_than_the_others(pick: s
     }
     central = {hide: sum(most_central(row) == row.example.completion for row in rows[hide]) for hide in rows}
     assert central[False] == 200
-    assert 45 <= central[True] <= 55
+    assert 40 <= central[True] <= 60  # one standard deviation of chance is 6
     for row in rows[True]:
         assert {each.type for each in row.contradictions} == {"entity", "predicate", "circumstance"}
         assert len({each.text for each in row.contradictions} | {row.example.completion}) == 4

@@ -14,7 +14,7 @@ from lm_factuality.leaderboard.describe import date_of, describe_task, num_param
 from lm_factuality.leaderboard.documents import OF_THE_MODEL
 from lm_factuality.leaderboard.submission import FILE, sha256_of
 from lm_factuality.results import TaskResult, read_results_file, recompute
-from lm_factuality.results.recompute import _READERS
+from lm_factuality.results.recompute.kinds import READERS
 
 Row = dict[str, Any]
 
@@ -63,7 +63,7 @@ def _hash(row: Row) -> None:
 
 
 def _metrics(task: TaskResult, rows: list[Row], said: dict[str, Any]) -> None:
-    kept, prepare = _READERS[task.kind]
+    kept, prepare = READERS[task.kind]
     if task.kind == "ambigbio":
         _follow_judgements(task, rows)
     read = [kept(row) for row in rows]
