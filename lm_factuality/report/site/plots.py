@@ -92,7 +92,7 @@ def scatter(title: str, x_label: str, y_label: str, points: Sequence[Point], by_
     axes.set_ylabel(y_label)
     axes.margins(0.16)
     if len(groups) > 1:
-        _legend(axes, len(groups))
+        _legend(axes)
     listed = "; ".join(f"{point.label}: {point.x.value:.3g}, {point.y.value:.1f}" for point in points[:MOST_ROWS])
     return to_svg(figure, title, f"{y_label} over {x_label}. {listed}.")
 
@@ -122,7 +122,7 @@ def dots(
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlabel(x_label)
     if len(series) > 1:
-        _legend(axes, len(series))
+        _legend(axes)
     listed = "; ".join(
         f"{label}: {', '.join(f'{name} {dot.value:.1f}' for name, dot in found.items())}" for label, found in rows
     )
@@ -181,9 +181,12 @@ def _axes(figure: Any, vertical: bool = True) -> Any:
     return axes
 
 
-def _legend(axes: Any, count: int) -> None:
+def _legend(axes: Any) -> None:
+    """As many names a line as fit."""
+    names = axes.get_legend_handles_labels()[1]
+    ncols = max(1, min(3, len(names), 50 // (4 + max(map(len, names)))))
     axes.legend(
-        frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(count, 3), handletextpad=0.4
+        frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=ncols, handletextpad=0.4
     )
 
 
