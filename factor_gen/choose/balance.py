@@ -37,9 +37,9 @@ class Ledger:
     def enter(self, completion: str, texts: Sequence[str], ways: Any, is_centred: Any) -> tuple[int, ...]:
         """The way to make a row that evens the books out the most, which is entered in them.
 
-        ``ways`` is an array (ways, contradictions) of indices of ``texts``; of equally good ones the first is taken. ``is_centred``
-        says of each way whether all its contradictions are edits of the true completion alone; where all ways are, it counts for
-        nothing.
+        ``ways`` is an array (ways, contradictions) of indices of ``texts``; of equally good ones the first is taken.
+        ``is_centred`` says of each way whether all its contradictions are edits of the true completion alone; where all ways
+        are, it counts for nothing.
         """
         slots, changes = _changes(completion, texts)
         centre = self._parts * is_centred[:, None] - self._parts // self._choices

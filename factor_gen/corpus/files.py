@@ -5,9 +5,9 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from factor_gen.corpus.corpus_file import CorpusFile
 from factor_gen.corpus.lines import read_csv, read_jsonl
 from factor_gen.corpus.parquet import read_parquet
 from factor_gen.corpus.texts import read_text
@@ -18,25 +18,7 @@ from lm_factuality.errors import DataError
 
 _WILD = "*?["
 _TEXTS = (".txt", ".text", ".md", ".rst", "")
-_READERS: Mapping[str, Callable[[CorpusFile, CorpusSettings], Iterator[Document]]]
-
-
-@dataclass(frozen=True)
-class CorpusFile:
-    """A file of the corpus. ``name`` is its path from the YAML's folder, ``id`` what distinguishes it from the others, which
-    is the path from where the wildcard stands."""
-
-    path: Path
-    name: str
-    id: str
-    is_only: bool = True  # rows of an only file are numbered 1, 2, ...; those of several FILE:1, FILE:2, ...
-
-    def number(self, row: int) -> str:
-        """The id of a row that has none."""
-        return str(row) if self.is_only else f"{self.id}:{row}"
-
-
-_READERS = {
+_READERS: Mapping[str, Callable[[CorpusFile, CorpusSettings], Iterator[Document]]] = {
     ".jsonl": read_jsonl, ".jsonl.gz": read_jsonl, ".ndjson": read_jsonl, ".csv": read_csv, ".parquet": read_parquet,
     **dict.fromkeys(_TEXTS, read_text),
 }  # fmt: skip

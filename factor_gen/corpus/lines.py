@@ -8,15 +8,13 @@ import json
 import sys
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
+from factor_gen.corpus.corpus_file import CorpusFile
 from factor_gen.corpus.rows import to_document
 from factor_gen.records import Document
 from factor_gen.settings import CorpusSettings
 from lm_factuality.errors import DataError
-
-if TYPE_CHECKING:
-    from factor_gen.corpus.files import CorpusFile
 
 _BOM = "\ufeff"
 

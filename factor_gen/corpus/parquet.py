@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from factor_gen.corpus.corpus_file import CorpusFile
 from factor_gen.corpus.rows import to_document
 from factor_gen.records import Document
 from factor_gen.settings import CorpusSettings
 from lm_factuality.errors import DataError
-
-if TYPE_CHECKING:
-    from factor_gen.corpus.files import CorpusFile
 
 _BATCH = 256  # rows
 

@@ -14,7 +14,7 @@ from multiprocessing import connection
 
 from tqdm import tqdm
 
-from factor_gen.engine.running import died, make_shard, workers_of
+from factor_gen.engine.shard import died, make_shard, workers_of
 from factor_gen.opening import Opener, close, in_one_process
 from factor_gen.settings import BuildSettings
 from factor_gen.shards import StageFolder

@@ -14,7 +14,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from factor_gen.engine.running import StageFailed, died, make_shard, workers_of
+from factor_gen.engine.shard import StageFailed, died, make_shard, workers_of
 from factor_gen.opening import Opener, in_one_process, missing_package
 from factor_gen.settings import BuildSettings
 from factor_gen.shards import StageFolder

@@ -14,26 +14,14 @@ BE = frozenset(["be", "am", "is", "are", "was", "were", "been", "being", "'re", 
 DO = frozenset(["do", "does", "did"])
 MODALS = word_set(DATA, "modals")
 NOT = frozenset(["not", "n't", "n’t"])
-_ADVERBS = NOT | frozenset(
-    [
-        "also",
-        "never",
-        "ever",
-        "already",
-        "just",
-        "only",
-        "still",
-        "even",
-        "yet",
-        "soon",
-        "now",
-        "recently",
-        "always",
-        "often",
-        "fully",
-        "largely",
-    ]
-)
+ADVERBS = frozenset([
+    "also", "never", "ever", "already", "just", "only", "still", "even", "yet", "soon", "now", "recently", "always",
+    "often",
+])  # fmt: skip
+_PASSED = NOT | ADVERBS | frozenset(["fully", "largely"])
+_AFTER_INFINITIVES = frozenset([
+    "the", "a", "an", "his", "her", "its", "their", "him", "them", "it", "in", "on", "up", "for",
+])  # fmt: skip
 _SUBJECTS = {"he": "VBZ", "she": "VBZ", "it": "VBZ", "they": "VBP", "we": "VBP", "i": "VBP", "you": "VBP"}
 _DETERMINERS = frozenset(["DT", "PRP$", "POS", "JJ", "JJS", "JJR"])
 _WORD_NUMBERS = word_set(DATA, "word numbers")
@@ -88,7 +76,7 @@ def _verb_or_noun(
     """The tag of a word from what governs it."""
     governor = before
     governor_at = i - 1
-    while governor_at > 0 and (governor in _ADVERBS or (tags[governor_at] == "RB" and governor.endswith("ly"))):
+    while governor_at > 0 and (governor in _PASSED or (tags[governor_at] == "RB" and governor.endswith("ly"))):
         governor_at -= 1
         governor = words[governor_at].lower()
     governor_tag = tags[governor_at] if i else ""
@@ -98,22 +86,7 @@ def _verb_or_noun(
         return "VB"
     if governor == "to" and tag in ("NN", "VBP", "JJ", "VB", "IN") and small in lemmas(small, "VERB"):
         following = words[i + 1].lower() if i + 1 < len(words) else ""
-        if tag in ("VBP", "VB") or following in (
-            "the",
-            "a",
-            "an",
-            "his",
-            "her",
-            "its",
-            "their",
-            "him",
-            "them",
-            "it",
-            "in",
-            "on",
-            "up",
-            "for",
-        ):
+        if tag in ("VBP", "VB") or following in _AFTER_INFINITIVES:
             return "VB"
     if governor in HAVE and tag in ("VBD", "VBN", "VBP", "VB", "NN") and _is_participle(small):
         return "VBN"

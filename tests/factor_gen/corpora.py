@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 TOWN = (
@@ -26,3 +27,8 @@ def write_corpus(folder: Path, documents: int = 8, **keys: object) -> Path:
     path = folder / "corpus.yaml"
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     return path
+
+
+def contents(out: Path) -> Mapping[str, bytes]:
+    """Every file below ``out`` by its path from there."""
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +16,26 @@ from factor_gen import choose, pipeline
 from factor_gen.choose import Chosen
 from factor_gen.config import load_build
 from factor_gen.records import Example
-from tests.factor_gen.tiny_stages import open_tiny, trouble
+from tests.conftest import REPOSITORY
+from tests.factor_gen.tiny_stages import TROUBLE, open_tiny, trouble
+
+_SCRIPT = "import sys\nfrom tests.factor_gen import killed\nkilled.main(*sys.argv[1:])\n"
+
+
+def build_until(stage: str, place: str, config: Path, out: Path, folder: Path) -> None:
+    """Builds in another process and kills it when it waits, as it does in ``stage`` at ``place``; ``folder`` takes the marks."""
+    marker = folder / f"{stage}-wait"
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), TROUBLE: f"{stage} wait {place} {folder}"}
+    process = subprocess.Popen([sys.executable, "-c", _SCRIPT, str(config), str(out)], env=environment, cwd=folder)
+    try:
+        deadline = time.monotonic() + 60
+        while not marker.exists():
+            assert process.poll() is None, "the build ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
 
 
 def main(config: str, out: str) -> None:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +16,9 @@ from factor_gen.opening import STAGES
 from factor_gen.pipeline import build
 from factor_gen.settings import BuildSettings, FilterSettings, GenerateSettings
 from factor_gen.shards import StageFolder
-from tests.factor_gen.corpora import write_corpus
+from tests.factor_gen.corpora import contents, write_corpus
+from tests.factor_gen.killed import build_until
 from tests.factor_gen.tiny_stages import TROUBLE, open_tiny, open_troubled
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +32,6 @@ def expected(settings: BuildSettings, tmp_path_factory: pytest.TempPathFactory) 
     out = tmp_path_factory.mktemp("expected")
     build(replace(settings, workers=1), out, opener=open_tiny)
     return contents(out)
-
-
-def contents(out: Path) -> Mapping[str, bytes]:
-    return {path.relative_to(out).as_posix(): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
 
 
 def test_processes_make_what_one_process_makes(
@@ -127,21 +117,7 @@ def test_killed_and_started_again_the_bytes_are_the_same(
     settings: BuildSettings, expected: Mapping[str, bytes], tmp_path: Path, stage: str
 ) -> None:
     out = tmp_path / "out"
-    marker = tmp_path / f"{stage}-wait"
-    script = "import sys\nfrom tests.factor_gen import killed\nkilled.main(*sys.argv[1:])\n"
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), TROUBLE: f"{stage} wait d9 {tmp_path}"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, str(settings.folder / "corpus.yaml"), str(out)], env=environment, cwd=tmp_path
-    )
-    try:
-        deadline = time.monotonic() + 60
-        while not marker.exists():
-            assert process.poll() is None, "the build ended before it could be killed"
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    build_until(stage, "d9", settings.folder / "corpus.yaml", out, tmp_path)
     assert not (out / "corpus.csv").exists()
     build(replace(settings, workers=1), out, opener=open_tiny)
     assert contents(out) == expected

@@ -22,19 +22,9 @@ _DAY_NUMBER = re.compile(r"(?<![\d,])\b([12]?\d|3[01])(?=(?:st|nd|rd|th)?\b)(?![
 _CENTURY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)(?=[\s-]century)")
 _HOUR = re.compile(r"\b(1[0-2]|[1-9])(?=(?::\d\d)?\s?(?:a|p)\.?m)")
 _LENGTH = {
-    "Jan": 31,
-    "Feb": 28,
-    "Mar": 31,
-    "Apr": 30,
-    "May": 31,
-    "Jun": 30,
-    "Jul": 31,
-    "Aug": 31,
-    "Sep": 30,
-    "Oct": 31,
-    "Nov": 30,
-    "Dec": 31,
-}
+    "Jan": 31, "Feb": 28, "Mar": 31, "Apr": 30, "May": 31, "Jun": 30,
+    "Jul": 31, "Aug": 31, "Sep": 30, "Oct": 31, "Nov": 30, "Dec": 31,
+}  # fmt: skip
 _SETS: Sequence[Sequence[str]] = (
     DAYS[:5],
     DAYS[5:],

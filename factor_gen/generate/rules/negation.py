@@ -20,23 +20,10 @@ ADDED = 0.15
 false ones shall."""
 
 _AUXILIARIES = BE | frozenset(["has", "have", "had", "will", "would", "can", "could", "may", "might", "must", "should"])
-_REPORTS = frozenset(
-    [
-        "had",
-        "did",
-        "said",
-        "told",
-        "added",
-        "wrote",
-        "replied",
-        "tweeted",
-        "argued",
-        "insisted",
-        "noted",
-        "recalled",
-        "explained",
-    ]
-)
+_REPORTS = frozenset([
+    "had", "did", "said", "told", "added", "wrote", "replied", "tweeted", "argued", "insisted", "noted", "recalled",
+    "explained",
+])  # fmt: skip
 _DO_FORMS = {"do": "VBP", "does": "VBZ", "did": "VBD"}
 _WHERE = ("in", "at", "on", "from", "under")
 _CLIPPED = {"wo": "will", "ca": "can", "sha": "shall"}

@@ -18,6 +18,7 @@ _NOT_IN_TIME = word_set(DATA, "not in time")
 _BEFORE_WHOM = word_set(DATA, "before whom")
 _EVENTS = word_set(DATA, "events")
 _CLINGS = frozenset(["before", "after", "following", "prior"])
+_BEFORE_OTHER_NUMBERS = frozenset(["no", "not", "up", "down", "by", "per"])
 _WHETHER = word_set(DATA, "whether")
 
 
@@ -70,14 +71,7 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
     if follows == "number":
         if sentence.word(i - 1) in UP | DOWN:
             return False  # "rises above"
-        return kind in (NUMBER, MONEY, PERCENT, DURATION) and sentence.word(i - 1) not in (
-            "no",
-            "not",
-            "up",
-            "down",
-            "by",
-            "per",
-        )
+        return kind in (NUMBER, MONEY, PERCENT, DURATION) and sentence.word(i - 1) not in _BEFORE_OTHER_NUMBERS
     if follows == "date":
         return kind in (DATE, TIME) and sentence.tag(i - 1) != "VBN"
     if follows == "end":

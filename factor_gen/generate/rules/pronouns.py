@@ -21,6 +21,8 @@ _TO_THEY = {"we": "they", "our": "their", "us": "them", "ours": "theirs", "ourse
 _TO_WE = {new: old for old, new in _TO_THEY.items()}
 _SEXED = MALE | FEMALE
 _NOUN_LIKE = ("NN", "JJ", "CD")
+_BEFORE_CLAUSES = frozenset([",", "that", "when", "after", "because", "but", "and", "as", "while", "if"])
+_CLITICS = frozenset(["'s", "’s", "'d", "’d", "'ll", "’ll"])
 _REPORTING = word_set(DATA, "reporting")
 
 
@@ -108,18 +110,7 @@ def name_to_pronoun(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             continue
         if sentence.in_title(entity.start, entity.end):
             continue
-        plain_before = i == 0 or sentence.word(i - 1) in (
-            ",",
-            "that",
-            "when",
-            "after",
-            "because",
-            "but",
-            "and",
-            "as",
-            "while",
-            "if",
-        )
+        plain_before = i == 0 or sentence.word(i - 1) in _BEFORE_CLAUSES
         if not plain_before or not (
             sentence.tag(j + 1) in ("VBD", "VBZ", "MD") and sentence.word(j + 1) not in ("'s", "’s")
         ):
@@ -163,14 +154,7 @@ def _possessive(name: str) -> str:
 
 
 def _is_subject(sentence: Sentence, i: int) -> bool:
-    return sentence.tag(i + 1) in ("VBD", "VBZ", "MD") and sentence.word(i + 1) not in (
-        "'s",
-        "’s",
-        "'d",
-        "’d",
-        "'ll",
-        "’ll",
-    )
+    return sentence.tag(i + 1) in ("VBD", "VBZ", "MD") and sentence.word(i + 1) not in _CLITICS
 
 
 def _is_possessive(sentence: Sentence, i: int) -> bool:

@@ -13,27 +13,13 @@ from factor_gen.generate.rules.words import DATA, FORMS, Verb, inflect, is_drawn
 from factor_gen.records import PREDICATE
 from factor_gen.text.analysis import DATE, MONEY, NUMBER, PERCENT, TIME
 from factor_gen.text.lists import word_set
-from factor_gen.text.tags import BE, DO, HAVE, MODALS, NOT
+from factor_gen.text.tags import ADVERBS, BE, DO, HAVE, MODALS, NOT
 
 _RAISED_ANEW = word_set(DATA, "raised anew")
-_PASSED = NOT | frozenset(
-    [
-        "also",
-        "never",
-        "ever",
-        "already",
-        "just",
-        "only",
-        "still",
-        "even",
-        "yet",
-        "soon",
-        "now",
-        "recently",
-        "always",
-        "often",
-    ]
-)
+_PASSED = NOT | ADVERBS
+_NO_OBJECTS = frozenset([
+    "more", "lower", "higher", "less", "further", "early", "late", "slightly", "first", "last", "next", "same", "most",
+])  # fmt: skip
 
 
 def antonym(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
@@ -167,21 +153,7 @@ def _object_follows(sentence: Sentence, end: int) -> bool:
         return False
     if tag == "DT" and sentence.word(end + 1) in ("day", "week", "month", "year", "weekend", "morning"):
         return False
-    return tag.startswith(("DT", "PRP", "CD", "JJ", "NN", "POS")) and word not in (
-        "more",
-        "lower",
-        "higher",
-        "less",
-        "further",
-        "early",
-        "late",
-        "slightly",
-        "first",
-        "last",
-        "next",
-        "same",
-        "most",
-    )
+    return tag.startswith(("DT", "PRP", "CD", "JJ", "NN", "POS")) and word not in _NO_OBJECTS
 
 
 def _complement_follows(sentence: Sentence, end: int) -> bool:

@@ -23,7 +23,7 @@ from factor_gen.records import CIRCUMSTANCE, COREFERENCE, ENTITY, ERROR_TYPES, L
 from factor_gen.settings import GenerateSettings
 from factor_gen.stages import Stage
 from lm_factuality.errors import BackendDown, ConfigError
-from tests.factor_gen.test_engines import contents
+from tests.factor_gen.corpora import contents
 from tests.judges.server import Act, JudgeServer
 
 REPOSITORY = Path(__file__).resolve().parents[3]

@@ -91,25 +91,10 @@ def test_the_fingerprint_tells_seeds_and_sizes_apart() -> None:
     assert generator().fingerprint != generator(per_type=2).fingerprint
 
 
-PIECES = st.sampled_from(
-    [
-        TEXT,
-        "He did not sell it.",
-        "<p>On Jan. 3, 2019 5.6%</p>",
-        "\u0000",
-        "\U0001f600",
-        "\u202eשלום",
-        " ",
-        "\n",
-        "-",
-        "a a an ",
-        "(Reuters) - ",
-        "“",
-        "'s",
-        "1,000,000",
-        "May",
-    ]
-)
+PIECES = st.sampled_from([
+    TEXT, "He did not sell it.", "<p>On Jan. 3, 2019 5.6%</p>", "\u0000", "\U0001f600", "\u202eשלום", " ", "\n", "-",
+    "a a an ", "(Reuters) - ", "“", "'s", "1,000,000", "May",
+])  # fmt: skip
 
 
 @settings(max_examples=80, deadline=None)
