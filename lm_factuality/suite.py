@@ -13,7 +13,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def _folder(name: str) -> Path:
-    packaged = _PACKAGE / f"_{name}"
+    packaged = _PACKAGE / "_suite" / name  # side by side as in a checkout, for paths from one to the other
     return packaged if packaged.is_dir() else _PACKAGE.parent / name
 
 
