@@ -176,9 +176,9 @@ def test_contradictions_by_a_model_that_answers_nonsense_are_all_accounted_for(s
     examples = [Example(row["doc_id"], row["turncated_prefixes"], row["completion"], ERROR_TYPES) for row in rows]
     found, sent = [], []
     for _ in range(2):
-        stage = LLMGenerator(GenerateSettings(judge="judge.yaml"), tmp_path, 0, store=tmp_path / "answers")
+        stage = LLMGenerator(GenerateSettings(judge="judge.yaml"), tmp_path, store=tmp_path / "answers")
         found.append(stage.run(examples))
-        sent.append(stage.usage.calls)
+        sent.append(stage._judge.usage.calls)
         stage.close()
     assert sent == [len(ERROR_TYPES) * len(examples), 0]
     assert found[0] == found[1]

@@ -26,7 +26,11 @@ def reference(shared: Path, task: str) -> list[dict]:
     ]
 
 
-@pytest.fixture(scope="module", params=COMMANDS)
+# Both commands run the same code; the plain one has other tests, and a minute counts.
+_WAYS = [pytest.param(name, marks=pytest.mark.slow) if name.startswith("lm_eval") else name for name in COMMANDS]
+
+
+@pytest.fixture(scope="module", params=_WAYS)
 def output(request, shared, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("parity")
     model = shared / "reference" / "factor_parity" / "model"
