@@ -9,12 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from factor_gen.settings import BuildSettings, FilterSettings
-from factor_gen.stages import Stage
+from factor_gen.stages import STAGES, Stage
 from lm_factuality.errors import ConfigError, did_you_mean
-
-READ = "read"
-STAGES = ("select", "types", "generate", "filter")
-"""In order, after :data:`READ`."""
 
 Opener = Callable[[BuildSettings, str], Stage]
 """Opens a stage by its name, in whichever process it is to run: a function that can be pickled."""

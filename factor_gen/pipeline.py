@@ -18,11 +18,12 @@ from factor_gen.config import describe
 from factor_gen.corpus import CorpusRecord, corpus_files, corpus_record, distinct, read_documents
 from factor_gen.corpus.record import from_json
 from factor_gen.engine import run_shards
-from factor_gen.opening import READ, STAGES, Opener, close, open_stage, open_the_end
+from factor_gen.opening import Opener, close, open_stage, open_the_end
 from factor_gen.portable import portable
 from factor_gen.records import Example
 from factor_gen.settings import BuildSettings
 from factor_gen.shards import StageFolder, discard, prepare, split
+from factor_gen.stages import ALL_STAGES, CHOOSE, READ
 from lm_factuality.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.files import write_json
 
@@ -30,7 +31,6 @@ _LOG = logging.getLogger(__name__)
 _FOLDER = "stages"
 _CORPUS = "corpus.json"
 _DELAY = 2  # seconds before a progress bar shows
-CHOOSE = "choose"
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ def build(
         DataError: a corpus that cannot be read, a stage that failed on a shard (StageFailed), no row in the end, or a file in
             ``out`` that no build wrote where a file of the benchmark is to go.
     """
-    if until not in (names := [READ, *STAGES, CHOOSE]):
+    if until not in ALL_STAGES:
         raise ConfigError(
-            f"no stage is called {until!r}{did_you_mean(until, names)}; expected one of {', '.join(names)}"
+            f"no stage is called {until!r}{did_you_mean(until, ALL_STAGES)}; expected one of {', '.join(ALL_STAGES)}"
         )
-    wanted = names[1 : names.index(until) + 1]
+    wanted = ALL_STAGES[1 : ALL_STAGES.index(until) + 1]
     root = out / _FOLDER
     open_the_end()
     from factor_gen.output.folder import refuse_to_overwrite

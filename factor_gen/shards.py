@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from factor_gen.records import Example, from_json, to_json
+from factor_gen.stages import READ, STAGES
 from lm_factuality.errors import DataError
 from lm_factuality.files import write_json, write_text
 
 _LOG = logging.getLogger(__name__)
-_NAMES = ("read", "select", "types", "generate", "filter")  # of the folders that are ours to remove
+_NAMES = (READ, *STAGES)  # of the folders that are ours to remove
 _ABOUT = "stage.json"
 _DONE = "done.json"
 _BEGUN = ".begun-"

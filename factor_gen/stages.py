@@ -12,6 +12,11 @@ from typing import Any, Protocol
 
 from factor_gen.records import Example
 
+READ = "read"
+STAGES = ("select", "types", "generate", "filter")
+CHOOSE = "choose"
+ALL_STAGES = (READ, *STAGES, CHOOSE)
+
 
 class Stage(Protocol):
     """Examples in, the same number of examples out, in order; ``Example.unused`` says which are done with.

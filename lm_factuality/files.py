@@ -1,8 +1,9 @@
-"""Writing files that are whole or not there."""
+"""Writing files that are whole or not there, and telling whether one has changed."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Iterable
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.errors import DataError
+
+_BLOCK = 1 << 20
 
 
 def write_text(path: Path, text: str) -> None:
@@ -41,3 +44,12 @@ def write_json(path: Path, value: Any) -> None:
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Writes one line each."""
     write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()

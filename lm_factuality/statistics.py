@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+Z95 = 1.959963984540054  # half the width of a 95% interval, in standard errors of a normal distribution
+
 
 class Outcome(float):
     """A number that remembers its ``cluster`` and its ``weight`` (how many decisions it is the mean of)."""

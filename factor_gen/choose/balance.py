@@ -79,20 +79,20 @@ def _excess(sums: Any, squares: Any) -> Any:
 def _changes(completion: str, texts: Sequence[str]) -> tuple[Any, Any]:
     """What each text has more or less of than ``completion``: the slots concerned, and an array (texts, slots) of counts."""
     true = _features(completion)
-    counts = []
+    counts: list[Counter[int]] = []
     for text in texts:
         change = _features(text)
         change.subtract(true)
-        counts.append({name: count for name, count in change.items() if count})
-    by_slot: dict[int, int] = {}
-    for change_of in counts:
-        for name in change_of:
-            by_slot.setdefault(zlib.crc32(name.encode("utf-8", "replace")) % _SLOTS, len(by_slot))
-    changes = np.zeros((len(texts), len(by_slot)), dtype=np.int64)
-    for row, change_of in enumerate(counts):
-        for name, count in change_of.items():
-            changes[row, by_slot[zlib.crc32(name.encode("utf-8", "replace")) % _SLOTS]] += count
-    return np.fromiter(by_slot, dtype=np.int64, count=len(by_slot)), changes
+        counts.append(Counter())
+        for name, count in change.items():
+            if count:
+                counts[-1][zlib.crc32(name.encode("utf-8", "replace")) % _SLOTS] += count
+    columns = {slot: column for column, slot in enumerate(dict.fromkeys(slot for each in counts for slot in each))}
+    changes = np.zeros((len(texts), len(columns)), dtype=np.int64)
+    for row, each in enumerate(counts):
+        for slot, count in each.items():
+            changes[row, columns[slot]] = count
+    return np.fromiter(columns, dtype=np.int64, count=len(columns)), changes
 
 
 def _features(text: str) -> Counter[str]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from factor_gen.settings import BuildSettings
+from factor_gen.stages import ALL_STAGES, CHOOSE
 from lm_factuality.console import print_table
 
 _INTERRUPTED = 130  # the exit code of a command that Ctrl-C ended
@@ -26,9 +27,6 @@ my_corpus.yaml, at the least:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of ``build``."""
-    from factor_gen.opening import READ, STAGES
-    from factor_gen.pipeline import CHOOSE
-
     parser.add_argument("config", type=Path, help="YAML with the corpus and the settings")
     parser.add_argument(
         "--out", type=Path, required=True, help="folder for the benchmark; a build that was stopped goes on in it"
@@ -43,8 +41,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=_natural, help="instead of the YAML's")
     parser.add_argument("--restart", action="store_true", help="throw away what an earlier build left in the folder")
     parser.add_argument(
-        "--until", choices=(READ, *STAGES, CHOOSE), default=CHOOSE, metavar="STAGE",
-        help=f"the last stage to run, of {', '.join((READ, *STAGES, CHOOSE))} (default %(default)s, which writes the files)",
+        "--until", choices=ALL_STAGES, default=CHOOSE, metavar="STAGE",
+        help=f"the last stage to run, of {', '.join(ALL_STAGES)} (default %(default)s, which writes the files)",
     )  # fmt: skip
 
 
@@ -104,11 +102,7 @@ def _command(settings: BuildSettings, parsed: argparse.Namespace) -> str:
 def _print(
     settings: BuildSettings, documents: int, rows: int, unused: dict[tuple[str, str], int], is_whole: bool
 ) -> None:
-    from factor_gen.opening import READ, STAGES
-    from factor_gen.pipeline import CHOOSE
-
-    stages = (READ, *STAGES, CHOOSE)
-    reasons = sorted(unused.items(), key=lambda each: (stages.index(each[0][0]), -each[1], each[0][1]))
+    reasons = sorted(unused.items(), key=lambda each: (ALL_STAGES.index(each[0][0]), -each[1], each[0][1]))
     lines = [(stage, reason, f"{count:,}", f"{count / documents:.1%}") for (stage, reason), count in reasons]
     last = (
         "",

@@ -7,22 +7,17 @@ from typing import Any
 
 import yaml
 
+from factor_gen.audit.published import DISTANCES, FILES, TYPES
 from factor_gen.output.counts import Counts
 from factor_gen.output.provenance import Provenance, models
 from factor_gen.output.rows import CUT_PREFIX, CUT_WORDS, PREFIX
 from factor_gen.portable import portable, whole
-from factor_gen.records import CIRCUMSTANCE, COREFERENCE, ENTITY, ERROR_TYPES, LINK, PREDICATE
+from factor_gen.records import ERROR_TYPES
 from factor_gen.settings import BuildSettings
 
-# Percentages of table 3 of the paper (annotated by people), and the edit distance of table 2: Wiki-, News-, Expert-FACTOR.
-PAPER_TYPES: Mapping[str, tuple[float, float, float]] = {
-    PREDICATE: (25.4, 31.3, 47.1),
-    ENTITY: (42.8, 48.0, 38.8),
-    CIRCUMSTANCE: (24.2, 16.0, 7.1),
-    COREFERENCE: (4.4, 2.3, 2.9),
-    LINK: (3.2, 2.3, 4.2),
-}
-PAPER_DISTANCES = ("2.3 ± 1.4", "2.1 ± 1.4", "4.0 ± 3.1")
+# Percentages of table 3 of the paper (annotated by people), and the edit distance of table 2.
+PAPER_TYPES = {kind: tuple(round(100 * share, 1) for share in shares) for kind, shares in TYPES.items()}
+PAPER_DISTANCES = tuple(f"{mean:.1f} ± {deviation:.1f}" for mean, deviation in DISTANCES)
 
 _HUB_LICENSES = {
     "apache-2.0", "mit", "cc0-1.0", "cc-by-2.0", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc-by-nc-4.0",
@@ -174,7 +169,8 @@ def _candidates(counts: Counts) -> str:
 def _rows(counts: Counts) -> str:
     total = counts.chosen.total()
     kinds = [
-        (kind, counts.chosen[kind], f"{100 * counts.chosen[kind] / max(total, 1):.1f}", *PAPER_TYPES.get(kind, ("-",) * 3))
+        (kind, counts.chosen[kind], f"{100 * counts.chosen[kind] / max(total, 1):.1f}",
+         *PAPER_TYPES.get(kind, ("-",) * len(FILES)))
         for kind in (*ERROR_TYPES, *sorted(set(counts.chosen) - set(ERROR_TYPES)))
     ]  # fmt: skip
     mean, deviation = counts.distance()
@@ -183,14 +179,14 @@ def _rows(counts: Counts) -> str:
     many = [(number, rows) for number, rows in sorted(counts.row_types.items())]
     return (
         "## Contradictions\n\nError types, in percent, beside those of table 3 of the paper:\n\n"
-        + _table(("type", "contradictions", "%", "Wiki", "News", "Expert"), kinds)
+        + _table(("type", "contradictions", "%", *FILES), kinds)
         + "\nRows by how many types their contradictions have:\n\n"
         + _table(("types", "rows"), many)
         + f"\nOf the {counts.eligible:,} documents in which a sentence was found, "
         + f"{_share(counts.rows, counts.eligible)} gave a row, "
         + f"{_share(several, counts.eligible)} one of two or more types.\n"
         + "\nEdit distance from the true sentence, mean and standard deviation, beside table 2:\n\n"
-        + _table(("", "here", "Wiki", "News", "Expert"), distances)
+        + _table(("", "here", *FILES), distances)
     )
 
 

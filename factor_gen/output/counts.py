@@ -10,8 +10,7 @@ from typing import Any
 from factor_gen.audit.words import distance
 from factor_gen.choose import Chosen
 from factor_gen.records import ERROR_TYPES, Example
-
-STAGES = ("read", "select", "types", "generate", "filter", "choose")
+from factor_gen.stages import ALL_STAGES
 
 
 @dataclass
@@ -61,8 +60,8 @@ class Counts:
     def stages(self) -> list[tuple[str, int, int]]:
         """Each stage with the documents that came to it and those that it gave up."""
         found, left = [], self.documents
-        others = [stage for stage, _ in self.unused if stage not in STAGES]
-        for stage in (*STAGES, *dict.fromkeys(sorted(others))):
+        others = [stage for stage, _ in self.unused if stage not in ALL_STAGES]
+        for stage in (*ALL_STAGES, *dict.fromkeys(sorted(others))):
             gone = sum(count for (name, _), count in self.unused.items() if name == stage)
             found.append((stage, left, gone))
             left -= gone
@@ -108,4 +107,4 @@ def stage_and_reason(example: Example) -> tuple[str, str]:
 
 
 def _place(stage: str) -> int:
-    return STAGES.index(stage) if stage in STAGES else len(STAGES)
+    return ALL_STAGES.index(stage) if stage in ALL_STAGES else len(ALL_STAGES)

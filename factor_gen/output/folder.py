@@ -11,8 +11,7 @@ from typing import Any
 
 from factor_gen.settings import BuildSettings
 from lm_factuality.errors import DataError
-from lm_factuality.files import write_json
-from lm_factuality.retrieval.hashed import sha256_of
+from lm_factuality.files import sha256_of, write_json
 
 _LOG = logging.getLogger(__name__)
 FORMAT = 1

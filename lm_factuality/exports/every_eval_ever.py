@@ -15,9 +15,8 @@ from lm_factuality.exports.identity import Publisher, check_one_model, model_id,
 from lm_factuality.exports.instances import instance_metric, instances
 from lm_factuality.exports.scales import Scale, scale
 from lm_factuality.exports.schemas import EVERY_EVAL_EVER, EVERY_EVAL_EVER_INSTANCE, check_against, read_schema
-from lm_factuality.files import write_json, write_lines
+from lm_factuality.files import sha256_of, write_json, write_lines
 from lm_factuality.results import Figure, ResultsFile, TaskResult, figure, headline
-from lm_factuality.retrieval.hashed import sha256_of
 
 RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
 _RESAMPLES = 1000  # of statistics.pooled_stderr

@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from lm_factuality.files import sha256_of
 from lm_factuality.leaderboard.refusals import Refusal
 from lm_factuality.leaderboard.scan import secrets_in_file, secrets_in_name
-from lm_factuality.leaderboard.submission import FILE, PackedFile, Submission, sha256_of
+from lm_factuality.leaderboard.submission import FILE, PackedFile, Submission
 
 MAX_FILE = 512 * 2**20  # bytes of one file
 MAX_TOTAL = 2 * 2**30

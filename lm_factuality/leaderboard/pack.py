@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.errors import ConfigError, DataError, refuse
+from lm_factuality.files import sha256_of
 from lm_factuality.leaderboard.check import check_submission
 from lm_factuality.leaderboard.describe import date_of, describe_task, num_parameters_of
 from lm_factuality.leaderboard.judges import JUDGED
@@ -26,7 +27,6 @@ from lm_factuality.leaderboard.submission import (
     Submission,
     SubmittedCertificate,
     SubmittedModel,
-    sha256_of,
     write_submission,
 )
 from lm_factuality.results import ResultsFile, read_results_files

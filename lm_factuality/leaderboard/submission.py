@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
@@ -234,12 +233,3 @@ def _fits(value: Any, hint: Any) -> bool:
         if isinstance(value, plain) and not (isinstance(value, bool) and plain is int):
             return True
     return False
-
-
-def sha256_of(path: Path) -> str:
-    """The hash of a file's content, in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

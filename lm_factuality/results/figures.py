@@ -6,8 +6,7 @@ import math
 
 from lm_factuality.results.read import number_of
 from lm_factuality.results.types import Figure, TaskResult
-
-_Z = 1.959963984540054  # of 95% of a normal distribution, between both ends
+from lm_factuality.statistics import Z95
 
 # Scores that cannot leave the range from 0 to 1; an interval is cut there.
 _SHARES = (
@@ -42,7 +41,7 @@ def figure(task: TaskResult, metric: str, bootstrap: bool = False) -> Figure | N
     if value is None:
         return None
     stderr = number_of(task.stderrs.get(metric))
-    low, high = (None, None) if stderr is None else (value - _Z * stderr, value + _Z * stderr)
+    low, high = (None, None) if stderr is None else (value - Z95 * stderr, value + Z95 * stderr)
     if metric.startswith(_SHARES) and low is not None and high is not None:
         low, high = max(0.0, low), min(1.0, high)
     if bootstrap and task.samples is not None:

@@ -13,15 +13,6 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 20
 
 
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's bytes."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
 class HashedFile(io.RawIOBase):
     """A file for reading that sums up every byte the first time it passes; seeking back does not sum it up again."""
 

@@ -13,7 +13,7 @@ from typing import Any
 from tqdm import tqdm
 
 from lm_factuality.errors import DataError
-from lm_factuality.retrieval.hashed import sha256_of
+from lm_factuality.files import sha256_of
 from lm_factuality.retrieval.reading import SourceRecord
 
 FORMAT = 1

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from lm_factuality.files import sha256_of
 from lm_factuality.leaderboard import Told, pack
-from lm_factuality.leaderboard.submission import FILE, sha256_of
+from lm_factuality.leaderboard.submission import FILE
 from tests.conftest import REPOSITORY, TASKS
 
 MODEL = "example/smaller"

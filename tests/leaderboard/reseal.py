@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.errors import DataError
+from lm_factuality.files import sha256_of
 from lm_factuality.leaderboard.describe import date_of, describe_task, num_parameters_of
 from lm_factuality.leaderboard.documents import OF_THE_MODEL
-from lm_factuality.leaderboard.submission import FILE, sha256_of
+from lm_factuality.leaderboard.submission import FILE
 from lm_factuality.results import TaskResult, read_results_file, recompute
 from lm_factuality.results.recompute.kinds import READERS
 

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lm_factuality.files import sha256_of
 from lm_factuality.leaderboard.check import Checked
 from lm_factuality.leaderboard.rules import Rules
 from lm_factuality.leaderboard.site.ranks import Interval, widened
-from lm_factuality.leaderboard.submission import Submission, SubmittedTask, sha256_of
+from lm_factuality.leaderboard.submission import Submission, SubmittedTask
 from lm_factuality.report.site.metrics import METRICS, Metric
 from lm_factuality.results import TaskResult, figure
 

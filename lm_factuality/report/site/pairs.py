@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from lm_factuality.report.site.metrics import DOMAINS, METRICS, Metric
 from lm_factuality.report.site.rows import Counts
+from lm_factuality.statistics import Z95
 
-_Z = 1.959963984540054
 _RESAMPLES = 2000
 _EQUAL = 1e-12
 
@@ -96,7 +96,7 @@ def compare(one: Scored, other: Scored, metric: Metric) -> Pair | None:
     wins, losses = int((sign * better > _EQUAL).sum()), int((sign * better < -_EQUAL).sum())
     if stderr is None:
         return Pair(score_a, score_b, difference, None, None, None, len(keys), wins, losses)
-    low, high = difference - _Z * stderr, difference + _Z * stderr
+    low, high = difference - Z95 * stderr, difference + Z95 * stderr
     return Pair(score_a, score_b, difference, low, high, _p_value(difference, stderr), len(keys), wins, losses)
 
 
