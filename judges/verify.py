@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from judges.answers import Answer
 from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.thinking import without_thinking
 
 if TYPE_CHECKING:
     from judges.judge import Judge
@@ -27,23 +28,6 @@ _SAME = str.maketrans(
     {"\u2018": "'", "\u2019": "'", "\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\u2212": "-"}
 )
 _CLOSING = "\"'\u201c\u201d)]"
-
-
-def without_thinking(text: str) -> str | None:
-    """``text`` without what stands between ``<think>`` or ``<thinking>`` and its end, and without all before an end that has no
-    beginning (some servers keep the beginning to themselves); None if the thinking never ends."""
-    spoken: list[str] = []
-    position, is_thinking = 0, False
-    for tag in _PATTERNS["thinking"].finditer(text):
-        if tag[1]:
-            if not is_thinking:
-                spoken.clear()
-            is_thinking = False
-        elif not is_thinking:
-            spoken.append(text[position : tag.start()])
-            is_thinking = True
-        position = tag.end()
-    return None if is_thinking else "".join([*spoken, text[position:]])
 
 
 def plain(output: str) -> str | None:

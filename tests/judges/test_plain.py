@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from judges.verify import is_refusal, is_taken_back, plain, without_thinking
+from judges.verify import is_refusal, is_taken_back, plain
+from lm_factuality.ground.thinking import without_thinking
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from factor_gen.generate.llm.spacing import distance, respaced, tokens
 from factor_gen.records import Candidate
 from judges.answers import Answer
-from judges.verify import is_refusal, without_thinking
+from judges.verify import is_refusal
 from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.thinking import without_thinking
 
 LOSSES: Mapping[str, str] = load_yaml(__package__, "losses.yaml")
 _FEW, _SHARE = (8, 0.4)  # a contradiction may differ in that many words and marks, or that share of the completion's words

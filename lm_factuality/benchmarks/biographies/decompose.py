@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from judges.answers import Answer
-from judges.verify import without_thinking
 from lm_factuality.benchmarks.felm.claims import split_sentences
 from lm_factuality.ground.packaged import load_words
+from lm_factuality.ground.thinking import without_thinking
 
 PROMPT = "biographies/decompose"
 _CITATION = re.compile(r"\s*\[\s*\d+(?:\s*[,;\u2013-]\s*\d+)*\s*\]")

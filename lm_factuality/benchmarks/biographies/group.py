@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from judges.answers import Answer
-from judges.verify import without_thinking
 from lm_factuality.benchmarks.biographies.types import Fact
+from lm_factuality.ground.thinking import without_thinking
 
 PROMPT = "biographies/group"
 MAX_TOKENS = 2048  # that a judge may write: all facts again

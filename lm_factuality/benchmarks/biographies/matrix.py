@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from judges.answers import BLANKS, Answer
-from judges.verify import NOT_SUPPORTED, SUPPORTED, UNSCORED, Verification, parse_verification, without_thinking
+from judges.verify import NOT_SUPPORTED, SUPPORTED, UNSCORED, Verification, parse_verification
 from lm_factuality.benchmarks.biographies.pages import Pages, nearest
 from lm_factuality.benchmarks.biographies.scores import NO_PAGE
 from lm_factuality.benchmarks.biographies.types import Fact, Judgement, Outcome
 from lm_factuality.ground.packaged import load_words
+from lm_factuality.ground.thinking import without_thinking
 
 PROMPT = "biographies/verify"
 PROMPT_BY_LOGPROBS = "biographies/verify_true_false"

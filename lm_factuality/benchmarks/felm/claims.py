@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from judges.verify import without_thinking
 from lm_factuality.benchmarks.felm.rows import FelmRow
 from lm_factuality.ground.records import read_lines, to_model
+from lm_factuality.ground.thinking import without_thinking
 
 _SEGMENT = re.compile(r"^[\s>#*_-]*segment\s*(\d+)\b[\s:.*_]*(.*)$", re.IGNORECASE)
 _CLAIM = re.compile(r"^[\s>*_-]*(?:claim\s*\d+\s*[.:)]*|\d+\s*[.)]|[-*•])[\s*_]*(.+?)[\s*_]*$", re.IGNORECASE)

@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any
 
 from judges.answers import Answer
-from judges.verify import without_thinking
 from lm_factuality.benchmarks.felm.questions import Questioner
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES, FelmRow
 from lm_factuality.benchmarks.felm.verdicts import Verdict, read_verdict, vote
+from lm_factuality.ground.thinking import without_thinking
 
 MARK_PROMPT = "felm_gen/mark_segments"
 TYPES = ("knowledge", "reasoning", "irrelevant", "fooled")

@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 
 from judges.answers import Answer
-from judges.verify import without_thinking
 from lm_factuality.benchmarks.felm.claims import split_sentences
+from lm_factuality.ground.thinking import without_thinking
 
 CUT_PROMPT = "felm_gen/segment"
 CUT_TOKENS = 2048  # that a judge may write: the response again, which has 1,024 at most by default, and the separators
