@@ -47,13 +47,14 @@ class Decoding:
 @dataclass(frozen=True)
 class Request:
     """One prompt. ``subject`` holds what was rendered into it, for backends that read no prose; ``sample`` tells apart
-    several answers to the same prompt."""
+    several answers to the same prompt; ``schema`` is the JSON schema that the answer is held to, if it is to any."""
 
     prompt: str
     decoding: Decoding = field(default_factory=Decoding)
     sample: int = 0
     system: str = ""
     subject: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    schema: str = ""
 
     def key(self, identity: str, with_subject: bool = False) -> str:
         """The name of its answer in a store: a hash of everything that can change it, ``identity`` being the model's. The subject
@@ -61,6 +62,8 @@ class Request:
         parts: list[Any] = [identity, self.system, self.prompt, self.decoding.to_dict(), self.sample]
         if with_subject:
             parts.append(dict(self.subject))
+        if self.schema:
+            parts.append(self.schema)
         return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 

@@ -54,6 +54,7 @@ def _is_address(base_url: str) -> str:
 
 Verdicts = Literal["text", "logprobs"]
 VERDICTS: tuple[str, ...] = get_args(Verdicts)
+Verify = Literal["fact", "page"]
 String = Annotated[str, Strict()]
 Positive = Annotated[Number, Field(gt=0)]
 Count = Annotated[Integer, Field(ge=1)]
@@ -74,6 +75,7 @@ class JudgeConfig:
     api_key_env: Annotated[String, AfterValidator(_is_variable)] | None = None  # holds the key; None: see judges.backends.server
     endpoint: Literal["chat", "completions"] = "chat"
     max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # some models want the other
+    schema: Truth = True  # whether the server is sent the JSON schema that answers are held to
     concurrency: Count = 16  # requests under way at once
     timeout: Positive = 120.0  # seconds for one try
     total_timeout: Positive | None = None  # seconds for all requests of one step
@@ -92,6 +94,7 @@ class JudgeConfig:
     prompts: Mapping[str, Path] = field(default_factory=dict)  # own templates by the name of the prompt
     system: String = ""
     verdicts: Verdicts = "text"  # whether a fact is true: as the text says, or by the logprobs of True and False (ambigbio)
+    verify: Verify = "fact"  # one fact a question, as in the paper, or all facts of a response against a page at once
 
     @model_validator(mode="wrap")
     @classmethod
@@ -114,6 +117,8 @@ class JudgeConfig:
             yield f"model is missing: {model_is}"
         if self.decoding.top_logprobs:
             yield "decoding.top_logprobs is not for a config: say verdicts: logprobs"
+        if self.verify == "page" and self.verdicts == "logprobs":
+            yield "verdicts: logprobs reads one word of one fact; it needs verify: fact"
         if self.max_cost is None:
             return
         if self.prices is None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tqdm import tqdm
 
@@ -17,11 +17,14 @@ from judges.answers import Answer, Backend, Decoding, Estimate, Request, TokenCo
 from judges.backends import open_backend
 from judges.store import AnswerStore
 from judges.templates import Prompts
+from judges.typed import Check, R, Reply, Typed, is_worth_another_try, once_more, read_reply, schema_of
 from lm_factuality.ground.errors import BackendDown
 
 if TYPE_CHECKING:
     from judges.backends.limits import Purse
     from judges.config import JudgeConfig
+
+Item = TypeVar("Item")
 
 
 class Judge:
@@ -81,13 +84,42 @@ class Judge:
         """
         count = self.config.samples if samples is None else samples
         requests = self._requests(prompt_name, subjects, count, decoding)
-        answers = ask(self._backend, self._store, requests, description, disable_tqdm, self._count_stored)
-        return [answers[start : start + count] for start in range(0, len(answers), count)]
+        return _rows(self._answers(requests, description, disable_tqdm), count)
 
-    def plan(self, prompt_name: str, subjects: Sequence[Mapping[str, Any]], samples: int | None = None, **decoding: Any) -> Plan:
-        """What :meth:`ask` would send; nothing is."""
+    def ask_typed(
+        self,
+        prompt_name: str,
+        reply: type[R],
+        subjects: Sequence[Mapping[str, Any]],
+        description: str,
+        check: Check[R] | None = None,
+        samples: int | None = None,
+        **decoding: Any,
+    ) -> list[list[Typed[R]]]:
+        """As :meth:`ask`, the replies read: each is a ``reply`` that ``check`` finds nothing wrong with, or unscored with the
+        reason. One that cannot be used is asked for once more, with the reason."""
         count = self.config.samples if samples is None else samples
-        return plan(self._backend, self._store, self._requests(prompt_name, subjects, count, decoding))
+        requests = self._requests(prompt_name, subjects, count, decoding, self._schema(reply))
+        answers = self._answers(requests, description)
+        read = [read_reply(answer, reply, each.subject, check) for each, answer in zip(requests, answers, strict=True)]
+        if again := self._again(read):
+            second = self._answers([once_more(requests[place], read[place]) for place in again], f"{description}, once more")
+            for place, answer in zip(again, second, strict=True):
+                read[place] = read_reply(answer, reply, requests[place].subject, check)
+        return _rows(read, count)
+
+    def plan(
+        self,
+        prompt_name: str,
+        subjects: Sequence[Mapping[str, Any]],
+        samples: int | None = None,
+        reply: type[Reply] | None = None,
+        **decoding: Any,
+    ) -> Plan:
+        """What :meth:`ask` would send, or with ``reply`` the first questions of :meth:`ask_typed`; nothing is."""
+        count = self.config.samples if samples is None else samples
+        schema = self._schema(reply) if reply else ""
+        return plan(self._backend, self._store, self._requests(prompt_name, subjects, count, decoding, schema))
 
     def close(self) -> None:
         close = getattr(self._backend, "close", None)
@@ -103,19 +135,35 @@ class Judge:
     def __exit__(self, *raised: object) -> None:
         self.close()
 
+    def _answers(self, requests: Sequence[Request], description: str, disable_tqdm: bool = False) -> list[Answer]:
+        return ask(self._backend, self._store, requests, description, disable_tqdm, self._count_stored)
+
+    def _again(self, read: Sequence[Typed[Any]]) -> list[int]:
+        """The places of replies that are asked for once more; a backend that reads no prompt would say the same again."""
+        if not self.config.capabilities.reads_prompts:
+            return []
+        return [place for place, each in enumerate(read) if is_worth_another_try(each)]
+
+    def _schema(self, reply: type[Reply]) -> str:
+        return schema_of(reply) if self.config.capabilities.takes_schema and self.config.schema else ""
+
     def _requests(
-        self, prompt_name: str, subjects: Sequence[Mapping[str, Any]], samples: int, changes: Mapping[str, Any]
+        self, prompt_name: str, subjects: Sequence[Mapping[str, Any]], samples: int, changes: Mapping[str, Any], schema: str = ""
     ) -> list[Request]:
         decoding: Decoding = dataclasses.replace(self.config.decoding, **changes)
         prompts = [self.prompts.render(prompt_name, subject) for subject in subjects]
         return [
-            Request(prompt, decoding, sample, self.config.system, subject)
+            Request(prompt, decoding, sample, self.config.system, subject, schema)
             for prompt, subject in zip(prompts, subjects, strict=True)
             for sample in range(samples)
         ]
 
     def _count_stored(self, count: int) -> None:
         self._stored += count
+
+
+def _rows(items: Sequence[Item], size: int) -> list[list[Item]]:
+    return [list(items[start : start + size]) for start in range(0, len(items), size)]
 
 
 _PATIENCE = (0.05, 1.0)  # seconds between two looks at what another process is asking: the first, the longest

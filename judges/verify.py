@@ -1,26 +1,22 @@
-"""What a judge writes, as plain words, and whether they say that passages support a claim.
-
-A verdict is read only from a line ``Answer: SUPPORTED`` or ``Answer: NOT_SUPPORTED``, or from such a verdict alone on the last
-line; one that the words behind it take back in part ("SUPPORTED, except for the date") is none. Whatever else an answer holds, it
-is unscored, with the reason: the published parser took "False. It is not true that" for supported, and so every text without a
-keyword that it knew.
-"""
+"""Whether passages support a claim: the question, the type of its reply, and what several replies say together."""
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
-from judges.answers import Answer
+from pydantic import Field
+
+from judges.typed import Reply, Typed
 from lm_factuality.ground.packaged import load_yaml
 from lm_factuality.ground.thinking import without_thinking
 
 if TYPE_CHECKING:
-    from judges.judge import Judge
+    from judges.judge import Judge, Plan
 
 _PATTERNS = {name: re.compile("".join(pieces), re.IGNORECASE) for name, pieces in load_yaml(__package__, "verify.yaml").items()}
 APOLOGY: str = _PATTERNS["apology"].pattern
@@ -72,13 +68,49 @@ def is_taken_back(rest: str, *, denies: bool = False) -> bool:
 
 
 PROMPT = "verify"
+PROMPT_PAGE = "verify_page"
 SUPPORTED: Literal["supported"] = "supported"
 NOT_SUPPORTED: Literal["not_supported"] = "not_supported"
 UNSCORED: Literal["unscored"] = "unscored"
+PAGE_TOKENS = 4096  # that a judge may write about a page
+PAGE_CLAIMS = 40  # in one question about a page
 
-_EXTREME = 0.1  # a score this near to the other end contradicts the verdict; judges set their own thresholds in between
-_QUALIFIED: Literal["qualified verdict"] = "qualified verdict"
-_LONGEST_REASON, _LONGEST_SCORE = 400, 30  # characters
+_EXTREME = 0.1  # a probability this near to the other end contradicts the verdict; judges set their own thresholds in between
+_LONGEST_REASON = 400  # characters
+
+
+class SupportReply(Reply):
+    """``probability``, if it is stated, is that of support."""
+
+    reason: str
+    verdict: Literal["supported", "not_supported"]
+    probability: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+class NumberedSupport(Reply):
+    """The verdict on one claim of a list, numbered from 1."""
+
+    number: int
+    reason: str
+    verdict: Literal["supported", "not_supported"]
+
+
+class PageReply(Reply):
+    """The verdicts on the claims of a list."""
+
+    verdicts: list[NumberedSupport]
+
+
+class Numbered(Protocol):
+    @property
+    def number(self) -> int: ...
+
+
+class OfNumbers(Protocol):
+    """A reply with a verdict for each number."""
+
+    @property
+    def verdicts(self) -> Sequence[Numbered]: ...
 
 
 @dataclass(frozen=True)
@@ -112,19 +144,78 @@ class Pair:
 
 
 def verify(judge: Judge, pairs: Sequence[Pair], description: str = "verifying") -> list[Verification]:
-    """What ``judge`` says of each pair, in order; pairs without a claim or without passages are unscored unasked.
+    """What ``judge`` says of each pair, in order; pairs without a claim or without passages are unscored unasked. With ``verify:
+    page`` all claims that are held against the same passages are in one question, and those that its reply leaves out are asked
+    about singly.
 
     Raises:
         BackendDown: nothing gets through; what was answered before is kept.
     """
-    asked = [pair for pair in pairs if not pair.problem]
-    answers = iter(judge.ask(PROMPT, [pair.subject for pair in asked], description) if asked else [])
-    return [_unscored(pair.problem) if pair.problem else combine(next(answers)) for pair in pairs]
+    asked = [number for number, pair in enumerate(pairs) if not pair.problem]
+    found = {number: _unscored(pair.problem) for number, pair in enumerate(pairs) if pair.problem}
+    if judge.config.verify == "page":
+        found |= _by_page(judge, {number: pairs[number] for number in asked}, description)
+    if alone := [number for number in asked if number not in found]:
+        replies = judge.ask_typed(PROMPT, SupportReply, [pairs[number].subject for number in alone], description)
+        found |= zip(alone, map(combine, replies), strict=True)
+    return [found[number] for number in range(len(pairs))]
 
 
-def combine(samples: Sequence[Answer]) -> Verification:
+def plan(judge: Judge, pairs: Sequence[Pair]) -> Plan:
+    """What :func:`verify` would ask first; nothing is."""
+    asked = {number: pair for number, pair in enumerate(pairs) if not pair.problem}
+    if judge.config.verify == "page":
+        subjects = [_page_of(asked, part) for part in _lists(asked)]
+        return judge.plan(PROMPT_PAGE, subjects, reply=PageReply, max_tokens=PAGE_TOKENS)
+    return judge.plan(PROMPT, [pair.subject for pair in asked.values()], reply=SupportReply)
+
+
+def _lists(pairs: Mapping[int, Pair]) -> list[list[int]]:
+    """The numbers of the pairs that one question about their passages can hold."""
+    pages: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for number, pair in pairs.items():
+        pages[pair.passages].append(number)
+    return [part for numbers in pages.values() for part in parts(numbers)]
+
+
+def _page_of(pairs: Mapping[int, Pair], part: Sequence[int]) -> dict[str, Any]:
+    return page_subject([pairs[number].claim for number in part], pairs[part[0]].passages)
+
+
+def _by_page(judge: Judge, pairs: Mapping[int, Pair], description: str) -> dict[int, Verification]:
+    lists = _lists(pairs)
+    subjects = [_page_of(pairs, part) for part in lists]
+    replies = judge.ask_typed(PROMPT_PAGE, PageReply, subjects, description, numbers_exist, max_tokens=PAGE_TOKENS)
+    found: dict[int, Verification] = {}
+    for part, samples in zip(lists, replies, strict=True):
+        for place, number in enumerate(part, 1):
+            said = [verdict for each in samples if each.value for verdict in each.value.verdicts if verdict.number == place]
+            if said:
+                found[number] = combine([Typed(SupportReply(reason=one.reason, verdict=one.verdict)) for one in said])
+    return found
+
+
+def parts(numbers: Sequence[int]) -> list[list[int]]:
+    """``numbers`` in lists that one question can hold."""
+    return [list(numbers[start : start + PAGE_CLAIMS]) for start in range(0, len(numbers), PAGE_CLAIMS)]
+
+
+def page_subject(claims: Sequence[str], passages: Sequence[str], **more: Any) -> dict[str, Any]:
+    """What a prompt is about that asks for the verdicts on many claims at once."""
+    return {"kind": PROMPT_PAGE, "claims": list(claims), "passages": list(passages), **more}
+
+
+def numbers_exist(reply: OfNumbers, subject: Mapping[str, Any]) -> str:
+    """A :data:`judges.typed.Check`: no verdict on a claim that is not in the list, and none twice. Claims may be left out."""
+    numbers, count = [each.number for each in reply.verdicts], len(subject["claims"])
+    if outside := [number for number in numbers if not 1 <= number <= count]:
+        return f"number {outside[0]} of {count}"
+    return "a number twice" if len(set(numbers)) < len(numbers) else ""
+
+
+def combine(samples: Sequence[Typed[SupportReply]]) -> Verification:
     """One sample as it is; of several the majority of those that could be read, its score being their share of supported."""
-    read = [parse_verification(answer) for answer in samples]
+    read = [_verification(each) for each in samples]
     if not read:
         return _unscored("no answer")
     scored = [each for each in read if each.verdict != UNSCORED]
@@ -139,84 +230,26 @@ def combine(samples: Sequence[Answer]) -> Verification:
     return Verification(verdict, share, f"{len(supported)} of {len(scored)} samples say supported; {first.reason}")
 
 
-def parse_verification(answer: Answer) -> Verification:
-    """What one answer says. Its score is what a line ``Score:`` states (0.8, 80%, 8/10), or that of the verdict, 1 or 0, where no
-    such line is, and where it cannot be read or contradicts the verdict; then ``reason`` says so."""
-    if answer.text is None:
-        return _unscored(answer.error or answer.finish_reason or "no answer")
-    text = plain(answer.text)
-    if text is None:
-        return _unscored("cut off while thinking" if answer.is_cut_off else "thinking without an end")
-    if not text:
-        return _unscored("content filter" if answer.finish_reason == "content_filter" else "empty answer")
-    lines = text.splitlines()
-    numbers = [number for number, line in enumerate(lines) if _PATTERNS["answer_line"].match(line)]
-    parts = [_from_answer(lines, number) for number in numbers] or [lines[-1:]]
-    found = {_verdict(line) for line, *_ in parts}
-    if len(found) > 1:
-        return _unscored("two answers that differ")
-    verdict = found.pop()
-    below = parts[-1][1:]
-    if {_verdict(line) for line in below} & {SUPPORTED, NOT_SUPPORTED} - {verdict}:
-        return _unscored("two answers that differ")
-    if verdict == _QUALIFIED or (verdict == SUPPORTED and is_taken_back("\n".join(["", *below]))):
-        return _unscored(_QUALIFIED)
-    if verdict not in (SUPPORTED, NOT_SUPPORTED):
-        return _unscored(_why_unread(text, bool(numbers), answer))
-    before = lines[: numbers[0] if numbers else len(lines) - 1]
-    stated = [match[1].strip() for line in lines if (match := _PATTERNS["score_line"].match(line))]
-    score, problem = _score(stated[-1], verdict) if stated else (float(verdict == SUPPORTED), "")
-    return Verification(verdict, score, _reason(before, problem))
+def _verification(read: Typed[SupportReply]) -> Verification:
+    """Its score is the stated probability, or that of the verdict, 1 or 0, where none is stated or it contradicts the verdict."""
+    if read.value is None:
+        return _unscored(read.problem)
+    score, reason = stated(read.value.probability, read.value.verdict == SUPPORTED, read.value.reason)
+    return Verification(read.value.verdict, score, reason)
 
 
-def _from_answer(lines: Sequence[str], number: int) -> list[str]:
-    """What stands behind ``Answer:`` on this line, or if nothing does, the next line that is not empty; then the lines below."""
-    rest = _PATTERNS["answer_line"].sub(r"\1", lines[number])
-    return [line for line in (rest, *lines[number + 1 :]) if line.strip()] or [""]
+def stated(probability: float | None, is_supported: bool, reason: str) -> tuple[float, str]:
+    """The score and the reason of a verdict: ``probability`` unless none is stated or it contradicts the verdict."""
+    extreme, short = float(is_supported), shortened(reason)
+    if probability is None or abs(probability - extreme) < 1 - _EXTREME:
+        return extreme if probability is None else probability, short
+    return extreme, f"{short} (the stated probability {probability:g} contradicts the verdict)".strip()
 
 
-def _verdict(text: str) -> Literal["supported", "not_supported", "qualified verdict"] | None:
-    match = _PATTERNS["verdict"].fullmatch(text.strip())
-    if match is None:
-        return None
-    is_denied, rest = match["word"].lower() != SUPPORTED, match["rest"]
-    if _PATTERNS["other_verdict"].search(rest) or (is_denied and re.search(r"\bsupported\b", rest, re.IGNORECASE)):
-        return None
-    if is_taken_back(rest, denies=is_denied):
-        return _QUALIFIED
-    return NOT_SUPPORTED if is_denied else SUPPORTED
-
-
-def _why_unread(text: str, has_answer_line: bool, answer: Answer) -> str:
-    if answer.is_cut_off:
-        return "cut off before the answer"
-    if answer.finish_reason == "content_filter":
-        return "content filter"
-    if is_refusal(text):
-        return "refusal"
-    return "neither SUPPORTED nor NOT_SUPPORTED alone after 'Answer:'" if has_answer_line else "no answer line"
-
-
-def _score(stated: str, verdict: Literal["supported", "not_supported"]) -> tuple[float, str]:
-    """The score that ``stated`` is, or that of ``verdict`` with what is wrong with ``stated``."""
-    quoted = stated if len(stated) <= _LONGEST_SCORE else f"{stated[:_LONGEST_SCORE]}..."
-    match = _PATTERNS["score"].fullmatch(stated)
-    whole = float(match["whole"] or 100 ** bool(match["percent"])) if match else 0.0
-    score = float(match["number"].replace(",", ".")) / whole if match and whole else math.inf
-    extreme = float(verdict == SUPPORTED)
-    if score > 1:
-        return extreme, f"the stated score {quoted!r} cannot be read as one from 0 to 1"
-    if abs(score - extreme) >= 1 - _EXTREME:
-        return extreme, f"the stated score {quoted!r} contradicts the verdict"
-    return score, ""
-
-
-def _reason(lines: Sequence[str], problem: str) -> str:
-    words = " ".join(line for line in lines if not _PATTERNS["score_line"].match(line)).split()
-    reason = re.sub(r"^(?:reason|thought|explanation)\s*:\s*", "", " ".join(words), flags=re.IGNORECASE)
-    longest = _LONGEST_REASON - len(problem) - 3
-    reason = reason if len(reason) <= longest else f"{reason[: longest - 4].rsplit(' ', 1)[0]} ..."
-    return f"{reason} ({problem})".strip() if problem else reason
+def shortened(reason: str) -> str:
+    """A reason on one line, of 400 characters at most."""
+    text = " ".join(reason.split())
+    return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 4].rsplit(' ', 1)[0]} ..."
 
 
 def _unscored(reason: str) -> Verification:

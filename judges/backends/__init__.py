@@ -23,14 +23,15 @@ class Capabilities:
 
     ``reads_prompts``: a model reads the prompt; otherwise the subject of a request decides, and only subjects of these ``kinds``
     get an answer (None: any). ``needs_evidence``: a claim without passages gets no verdict. ``is_reproducible``: the same version
-    of the suite gives the same answers anywhere, if no options are set but ``portable_options``. ``runs_here``: the model is
-    in this process, not behind a service.
+    of the suite gives the same answers anywhere, if no options are set but ``portable_options``. ``takes_schema``: answers can be
+    held to a JSON schema. ``runs_here``: the model is in this process, not behind a service.
     """
 
     reads_prompts: bool = True
     kinds: tuple[str, ...] | None = None
     needs_evidence: bool = False
     is_reproducible: bool = False
+    takes_schema: bool = False
     portable_options: tuple[str, ...] = ()
     runs_here: bool = False
 
@@ -49,14 +50,22 @@ class Entry:
     capabilities: Capabilities = Capabilities()
 
 
-_SERVER = ("model", "base_url", "api_key_env", "endpoint", "max_tokens_name", "tokenizer", "extra_body", "verdicts", "prices")
+_SERVER = (
+    *("model", "base_url", "api_key_env", "endpoint", "max_tokens_name", "schema", "tokenizer", "extra_body", "verdicts"),
+    *("verify", "prices"),
+)
 _LIMITS = ("concurrency", "timeout", "total_timeout", "max_retries", "requests_per_minute", "tokens_per_minute", "max_cost")
 
 BACKENDS: Mapping[str, Entry] = {
-    "openai": Entry("judges.backends.openai_http", (*_SERVER, *_LIMITS), model_is="the name by which the server knows it"),
+    "openai": Entry(
+        "judges.backends.openai_http",
+        (*_SERVER, *_LIMITS),
+        model_is="the name by which the server knows it",
+        capabilities=Capabilities(takes_schema=True),
+    ),
     "lm_eval": Entry(
         "judges.backends.lm_eval_model",
-        ("model", "model_args", "apply_chat_template", "verdicts"),
+        ("model", "model_args", "apply_chat_template", "verdicts", "verify"),
         model_is="the name of a model class (hf, vllm, ...)",
         capabilities=Capabilities(runs_here=True),
     ),

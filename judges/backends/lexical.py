@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,11 +39,10 @@ class Options:
 class LexicalBackend:
     """Answers in the words that the prompts of each kind ask for.
 
-    ``verify``: the reason, ``Score:`` with the probability, and ``Answer: SUPPORTED`` or ``Answer: NOT_SUPPORTED``; a fact beside
-    the page of an ``entity`` is judged by the coefficients of ``python -m lm_factuality.benchmarks.biographies.fit_facts``.
-    ``segments`` and ``claims``: ``Answer:`` with the numbers of the units below the threshold, or ``ALL_CORRECT``; a unit
-    without content words says nothing that could be wrong. By rules, ``decompose``: a line ``- fact`` each; ``group``: the
-    facts again, ``====`` between individuals. Any other kind, and a claim or unit without passages, gets an error.
+    ``verify``: the reason, the verdict and its probability; a fact beside the page of an ``entity`` is judged by the coefficients
+    of ``python -m lm_factuality.benchmarks.biographies.fit_facts``. ``segments`` and ``claims``: ``Answer:`` with the numbers of
+    the units below the threshold, or ``ALL_CORRECT``; a unit without content words says nothing that could be wrong. By rules,
+    ``decompose`` and ``group``. Any other kind, and a claim or unit without passages, gets an error.
     """
 
     reads_subject = True
@@ -75,13 +75,14 @@ class LexicalBackend:
         if not _CAN.can_answer(str(kind)):
             return Answer(None, error=f"the lexical judge cannot judge {kind!r}, only {', '.join(_CAN.kinds or ())}")
         if kind == "decompose":
-            return Answer("\n".join(f"- {fact}" for fact in split_facts(subject["sentence"])) or "- none", "stop")
+            return _reply(facts=split_facts(subject["sentence"]))
         if kind == "group":
-            return Answer(_group(subject), "stop")
+            groups = split_individuals(subject["name"], subject["sentences"], subject["facts"], subject["owners"])
+            return _reply(groups=[[number + 1 for number in group] for group in groups])
         if not (passages := [parse_passage(text) for text in subject.get("passages", ()) if text.strip()]):
             return Answer(None, error="no evidence: the lexical judge needs passages")
         if kind == "verify":
-            return Answer(_verify(self._fact_model if "entity" in subject else self._model, subject["claim"], passages), "stop")
+            return _verify(self._fact_model if "entity" in subject else self._model, subject["claim"], passages)
         return Answer(_flag(self._model, subject["units"], passages), "stop")
 
 
@@ -97,16 +98,14 @@ def _flag(model: LexicalModel, units: Sequence[str], passages: Sequence[Passage]
     return f"Thought: {thought}\nAnswer: {','.join(map(str, flagged)) or 'ALL_CORRECT'}"
 
 
-def _verify(model: LexicalModel, claim: str, passages: Sequence[Passage]) -> str:
+def _verify(model: LexicalModel, claim: str, passages: Sequence[Passage]) -> Answer:
     support = model.judge(claim, passages)
-    verdict = "SUPPORTED" if support.is_supported else "NOT_SUPPORTED"
-    return f"{_line(support.reason)}\nScore: {support.probability:.4f}\nAnswer: {verdict}"
+    verdict = "supported" if support.is_supported else "not_supported"
+    return _reply(reason=_line(support.reason), verdict=verdict, probability=round(support.probability, 4))
 
 
-def _group(subject: Mapping[str, Any]) -> str:
-    facts: Sequence[str] = subject["facts"]
-    groups = split_individuals(subject["name"], subject["sentences"], facts, subject["owners"])
-    return "\n====\n".join("\n".join(f"- {facts[number]}" for number in group) for group in groups)
+def _reply(**fields: Any) -> Answer:
+    return Answer(json.dumps(fields, ensure_ascii=False), "stop")
 
 
 def _line(reason: str) -> str:

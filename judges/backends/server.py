@@ -205,9 +205,14 @@ def to_body(request: Request, model: str, endpoint: str, max_tokens_name: str, e
         "seed": None if decoding.seed is None else decoding.seed + request.sample,
         "logprobs": True if is_chat and alternatives else alternatives,
         "top_logprobs": alternatives if is_chat else None,
+        "response_format": _response_format(request.schema) if request.schema else None,
         **extra,
     }
     return {name: value for name, value in content.items() if value is not None}
+
+
+def _response_format(schema: str) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "reply", "schema": json.loads(schema), "strict": True}}
 
 
 def read_reply(text: str, endpoint: str) -> Answer:

@@ -40,7 +40,7 @@ def verify(parsed: argparse.Namespace) -> int:
     """Reads the pairs, asks the judge, writes the verdicts and prints how many there are of each."""
     from judges.config import load_judge_config
     from judges.judge import Judge
-    from judges.verify import PROMPT, UNSCORED
+    from judges.verify import PROMPT, UNSCORED, plan
     from judges.verify import verify as verify_pairs
 
     config = load_judge_config(parsed.judge)
@@ -50,8 +50,7 @@ def verify(parsed: argparse.Namespace) -> int:
     pairs = [pair for _, pair in lines]
     with Judge.open(config, store=parsed.store) as judge:
         if parsed.dry_run:
-            subjects = [pair.subject for pair in pairs if not pair.problem]
-            print_plans(parsed.pairs.name, config.name, [(PROMPT, judge.plan(PROMPT, subjects))])
+            print_plans(parsed.pairs.name, config.name, [(PROMPT, plan(judge, pairs))])
             return 0
         if parsed.out.is_dir():
             raise ConfigError(f"--out {parsed.out}: is a folder, expected a file")

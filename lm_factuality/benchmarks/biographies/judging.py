@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from judges.lexical.facts import split_facts
 from lm_factuality.benchmarks.biographies import decompose, group, matrix
 from lm_factuality.benchmarks.biographies.generations import from_doc
-from lm_factuality.benchmarks.biographies.method import Settings, begin, group_subjects, judge_biographies, sentence_subjects
+from lm_factuality.benchmarks.biographies.method import (
+    Settings,
+    begin,
+    group_subjects,
+    judge_biographies,
+    pairs_of_all,
+    sentence_subjects,
+)
 from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
 from lm_factuality.benchmarks.biographies.records import to_record
 from lm_factuality.benchmarks.biographies.summary import BOUNDED, MEANS, Row, summarise
@@ -28,14 +35,13 @@ class AmbigBio:
     ``passages`` (each with ``title`` and ``text``), and one response. A record is that of ``records`` with
     ``index``, ``name``, ``scores`` (None without facts) and ``unscored``. ``knowledge`` is what results call the pages.
 
-    Of the two prompts that verify a fact, the ``verdicts`` of a judge's config say with which it is asked, not those of
-    ``settings``."""
+    Of the prompts that verify facts, ``verdicts`` and ``verify`` of the judge's config say with which it is asked."""
 
     settings: Settings = field(default_factory=Settings)
     knowledge: str = DOCUMENTS
 
     name = "ambigbio"
-    prompt_names = (decompose.PROMPT, group.PROMPT, matrix.PROMPT, matrix.PROMPT_BY_LOGPROBS)
+    prompt_names = (decompose.PROMPT, group.PROMPT, matrix.PROMPT, matrix.PROMPT_PAGE, matrix.PROMPT_BY_LOGPROBS)
 
     def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
         try:
@@ -49,22 +55,17 @@ class AmbigBio:
         which are fewer than a model's."""
         judged = [begin(from_doc(doc, text)) for doc, (text,) in zip(docs, responses, strict=True)]
         likely = [_with_rules(each) for each in judged if not each.abstained and each.problem is None]
-        pairs = [
-            pair
-            for each in likely
-            for pair in matrix.pairs_of(each.facts, each.entities, self.settings.pages_for(each.generation)).values()
-        ]
-        question = matrix.question_about(pairs, judge.config.verdicts)
+        pairs = pairs_of_all(likely, self.settings)
+        facts, groups = decompose.FactsReply, group.GroupsReply
         return [
-            ("decomposing", judge.plan(decompose.PROMPT, sentence_subjects(judged), samples=1)),
-            ("grouping", judge.plan(group.PROMPT, group_subjects(likely), samples=1, max_tokens=group.MAX_TOKENS)),
-            ("verifying", judge.plan(question.prompt_name, question.subjects, **question.decoding)),
+            ("decomposing", judge.plan(decompose.PROMPT, sentence_subjects(judged), samples=1, reply=facts)),
+            ("grouping", judge.plan(group.PROMPT, group_subjects(likely), samples=1, reply=groups, max_tokens=group.MAX_TOKENS)),
+            ("verifying", matrix.plan_pairs(judge, pairs)),
         ]
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
         generations = [from_doc(doc, text) for doc, (text,) in zip(docs, responses, strict=True)]
-        settings = replace(self.settings, verdicts=judge.config.verdicts)
-        return [self._record(each) for each in judge_biographies(judge, generations, settings)]
+        return [self._record(each) for each in judge_biographies(judge, generations, self.settings)]
 
     def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
         started = begin(from_doc(doc, responses[0]))

@@ -1,45 +1,55 @@
 """Step 3: what the page of each candidate entity says of each fact, each pair asked once; all scores read this matrix."""
 
 import math
-import re
-import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
 
 from judges.answers import BLANKS, Answer
-from judges.verify import NOT_SUPPORTED, SUPPORTED, UNSCORED, Verification, parse_verification
+from judges.typed import THINKING, Reply, Typed
+from judges.verify import NOT_SUPPORTED, PAGE_TOKENS, SUPPORTED, UNSCORED, numbers_exist, page_subject, parts, stated
 from lm_factuality.benchmarks.biographies.pages import Pages, nearest
 from lm_factuality.benchmarks.biographies.scores import NO_PAGE
 from lm_factuality.benchmarks.biographies.types import Fact, Judgement, Outcome
-from lm_factuality.ground.packaged import load_words
 from lm_factuality.ground.thinking import without_thinking
 
+if TYPE_CHECKING:
+    from judges.judge import Judge, Plan
+
 PROMPT = "biographies/verify"
+PROMPT_PAGE = "biographies/verify_page"
 PROMPT_BY_LOGPROBS = "biographies/verify_true_false"
 CHOICES = ("True", "False")
 TOP_LOGPROBS = 5  # alternatives: no server of completions has to give more
-IRRELEVANT: Literal["irrelevant"] = "irrelevant"
-_WORDS = load_words(__package__)
-_OPEN_THOUGHT = re.compile(r"\s*<think", re.IGNORECASE)
-_NAMED = r"(?:(?:therefore|thus|hence|so),? )?(?:my |the )?(?:final )?(?:answer|verdict|output)"
-_LEAD = re.compile(rf"^[\s>#*_-]*(?:{_NAMED}(?:(?: is)?[\s*_]*:|\s+is\b))?[\s*_\"']*", re.IGNORECASE)
-_WORD = re.compile(
-    r"(?P<true>true|yes|correct)\b|(?P<false>not[ _]true|false|no|incorrect|untrue)\b|(?P<irrelevant>irrelevant|not relevant)\b",
-    re.IGNORECASE,
-)
-_CHOICE = re.compile(r"^[\s*_\"']*(?:true|false)\s*(?:or|/|,)\s*(?:false|true|irrelevant)", re.IGNORECASE)
-_ANSWER = re.compile(
-    rf"^[\s>#*_-]*{_NAMED}(?:(?: is)?[\s*_]*:\s*\S|\s+is[\s*_\"']+(?:not[ _]true|true|false|irrelevant)\b)", re.IGNORECASE
-)
-_TURN = re.compile(_WORDS["takes_back"], re.IGNORECASE)
-_QUALIFIED = re.compile(rf"^[\s*_\"',;:(\u2013\u2014-]*(?:{_WORDS['qualifies']})\b", re.IGNORECASE)
-_AFFIRMED = re.compile(  # behind a verdict that denies
-    r"^[\s*_\"',.!;:(\u2013\u2014-]*(?:it|this|that|the (?:fact|statement|claim)) is (?:\w+ )?(?<!not )"
-    r"(?:true|correct|supported)\b(?! (?:of|for|about|that)\b)",
-    re.IGNORECASE,
-)
-_TAKEN_BACK: Literal["taken back"] = "taken back"
+_DOING = "verifying facts"
+_MARKS = " \t\r\n.*_\"'"  # around a word that is all of an answer
+
+FactVerdict = Literal["supported", "not_supported", "irrelevant"]
+
+
+class FactReply(Reply):
+    """``irrelevant``: the fact says nothing about the person. ``probability``, if it is stated, is that of support."""
+
+    reason: str
+    verdict: FactVerdict
+    probability: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+class NumberedFact(Reply):
+    """The verdict on one fact of a list, numbered from 1."""
+
+    number: int
+    reason: str
+    verdict: FactVerdict
+
+
+class FactsOfPage(Reply):
+    """What a page says of the facts of a list."""
+
+    verdicts: list[NumberedFact]
 
 
 @dataclass(frozen=True)
@@ -57,24 +67,6 @@ class Pair:
         """What the prompt is about."""
         passages = [f"Title: {self.entity}\n{text}" for text in self.evidence]
         return {"kind": "verify", "claim": self.fact, "passages": passages, "entity": self.entity}
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a judge is asked to verify facts: the name of the prompt, what each is about, and changes of the decoding."""
-
-    prompt_name: str
-    subjects: tuple[dict[str, Any], ...]
-    decoding: Mapping[str, Any]
-
-
-def question_about(pairs: Iterable[Pair], verdicts: str = "text") -> Question:
-    """The question about those of ``pairs`` that have evidence; ``verdicts`` is that of ``judges.config.JudgeConfig``."""
-    subjects = tuple(pair.subject for pair in pairs if pair.problem is None)
-    if verdicts == "text":
-        return Question(PROMPT, subjects, {})
-    with_choices = tuple({**subject, "choices": CHOICES} for subject in subjects)
-    return Question(PROMPT_BY_LOGPROBS, with_choices, {"top_logprobs": TOP_LOGPROBS})
 
 
 def pairs_of(facts: Sequence[Fact], entities: Sequence[str], pages: Pages) -> dict[tuple[str, str], Pair]:
@@ -100,10 +92,76 @@ def unasked(pair: Pair) -> Judgement:
     return Judgement(NOT_SUPPORTED, 0.0, pair.problem or NO_PAGE)
 
 
-def judge_pair(pair: Pair, answers: Sequence[Answer], verdicts: str = "text") -> Judgement:
-    """What the judge's answers, one a sample, say of a pair: the majority of those that could be read."""
-    read_one = read_judgement if verdicts == "text" else read_by_logprobs
-    read = [read_one(answer) for answer in answers]
+Key = tuple[int, str, str]  # (number of the response, fact, entity)
+
+
+def judge_pairs(judge: Judge, pairs: Mapping[Key, Pair]) -> dict[Key, Judgement]:
+    """The judgement of each pair; those that nobody need be asked about are not supported. ``verdicts`` and ``verify`` of the
+    judge's config say how it is asked."""
+    found = {key: unasked(pair) for key, pair in pairs.items() if pair.problem is not None}
+    asked = {key: pair for key, pair in pairs.items() if pair.problem is None}
+    if judge.config.verdicts == "logprobs":
+        answers = judge.ask(PROMPT_BY_LOGPROBS, _with_choices(asked), _DOING, top_logprobs=TOP_LOGPROBS) if asked else []
+        read = [[read_by_logprobs(answer) for answer in samples] for samples in answers]
+        return found | {key: vote(asked[key], each) for key, each in zip(asked, read, strict=True)}
+    if judge.config.verify == "page":
+        found |= _by_page(judge, asked)
+    alone = {key: pair for key, pair in asked.items() if key not in found}
+    replies = judge.ask_typed(PROMPT, FactReply, [pair.subject for pair in alone.values()], _DOING) if alone else []
+    return found | {
+        key: vote(alone[key], [to_judgement(each) for each in samples]) for key, samples in zip(alone, replies, strict=True)
+    }
+
+
+def plan_pairs(judge: Judge, pairs: Mapping[Key, Pair]) -> Plan:
+    """What :func:`judge_pairs` would ask first."""
+    asked = {key: pair for key, pair in pairs.items() if pair.problem is None}
+    if judge.config.verdicts == "logprobs":
+        return judge.plan(PROMPT_BY_LOGPROBS, _with_choices(asked), top_logprobs=TOP_LOGPROBS)
+    if judge.config.verify == "page":
+        subjects = [_subject_of([asked[key] for key in part]) for part in _lists(asked)]
+        return judge.plan(PROMPT_PAGE, subjects, reply=FactsOfPage, max_tokens=PAGE_TOKENS)
+    return judge.plan(PROMPT, [pair.subject for pair in asked.values()], reply=FactReply)
+
+
+def _with_choices(pairs: Mapping[Key, Pair]) -> list[dict[str, Any]]:
+    return [{**pair.subject, "choices": CHOICES} for pair in pairs.values()]
+
+
+def _by_page(judge: Judge, pairs: Mapping[Key, Pair]) -> dict[Key, Judgement]:
+    """The judgements of all facts of a response by an entity from one reply; a fact that no sample names is left out."""
+    lists = _lists(pairs)
+    subjects = [_subject_of([pairs[key] for key in part]) for part in lists]
+    replies = judge.ask_typed(PROMPT_PAGE, FactsOfPage, subjects, _DOING, numbers_exist, max_tokens=PAGE_TOKENS) if lists else []
+    found: dict[Key, Judgement] = {}
+    for part, subject, samples in zip(lists, subjects, replies, strict=True):
+        for place, key in enumerate(part, 1):
+            said = [each for sample in samples if sample.value for each in sample.value.verdicts if each.number == place]
+            read = [to_judgement(Typed(FactReply(reason=each.reason, verdict=each.verdict))) for each in said]
+            if read:
+                found[key] = vote(replace(pairs[key], evidence=tuple(subject["evidence"])), read)
+    return found
+
+
+def _lists(pairs: Mapping[Key, Pair]) -> list[list[Key]]:
+    """The facts of a response that one question about an entity can hold."""
+    together: dict[tuple[int, str], list[Key]] = defaultdict(list)
+    for key in pairs:
+        together[key[0], key[2]].append(key)
+    keys = [(keys, part) for keys in together.values() for part in parts(range(len(keys)))]
+    return [[keys[place] for place in part] for keys, part in keys]
+
+
+def _subject_of(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """What the prompt about a page is about: the passages are all that any of the facts would be shown singly."""
+    evidence = list(dict.fromkeys(text for pair in pairs for text in pair.evidence))
+    entity = pairs[0].entity
+    passages = [f"Title: {entity}\n{text}" for text in evidence]
+    return page_subject([pair.fact for pair in pairs], passages, entity=entity, evidence=evidence)
+
+
+def vote(pair: Pair, read: Sequence[Judgement]) -> Judgement:
+    """What the judge's replies, one a sample, say of a pair: the majority of those that could be read."""
     scored = [each for each in read if each.outcome != UNSCORED]
     if not scored:
         return replace(read[0] if read else Judgement(UNSCORED, None, "no answer"), evidence=pair.evidence)
@@ -116,21 +174,29 @@ def judge_pair(pair: Pair, answers: Sequence[Answer], verdicts: str = "text") ->
     return replace(first, score=score, evidence=pair.evidence)
 
 
+def to_judgement(read: Typed[FactReply]) -> Judgement:
+    """What one reply says."""
+    if read.value is None:
+        return Judgement(UNSCORED, None, read.problem)
+    score, reason = stated(read.value.probability, read.value.verdict == SUPPORTED, read.value.reason)
+    return Judgement(read.value.verdict, score, reason)
+
+
 def read_by_logprobs(answer: Answer) -> Judgement:
     """What the first word of one answer says: supported if true is more probable than false. What its text says where there are
     no log-probabilities of the two words, or the first word is that of a thought. ``reason`` tells which was read."""
     if answer.text is None:
-        return read_judgement(answer)
+        return read_word(answer)
     if answer.first_token_logprobs is None:
         why = "no log-probabilities"
-    elif _OPEN_THOUGHT.match(answer.text):
+    elif without_thinking(answer.text) != answer.text:
         why = "a thought comes first"
     elif (word := read_first_word(answer.first_token_logprobs)) is None:
         why = "neither word among the most likely"
     else:
         outcome: Outcome = SUPPORTED if word.score > 0.5 else NOT_SUPPORTED
         return Judgement(outcome, word.score, f"by log-probabilities: true {word.true:.3g}, false {word.false:.3g}")
-    found = read_judgement(answer)
+    found = read_word(answer)
     return replace(found, reason=f"by the text ({why}): {found.reason}")
 
 
@@ -156,64 +222,17 @@ def read_first_word(alternatives: Sequence[tuple[str, float]]) -> FirstWord | No
     return FirstWord(true, false) if true + false > 0 else None
 
 
-def read_judgement(answer: Answer) -> Judgement:
-    """What one answer says: ``True``, ``False`` or ``Irrelevant`` behind ``Answer:``, or at the beginning of the first line or
-    alone on the last; or the verdicts of ``judges.verify``. The word behind ``Answer:`` counts whatever is explained in the
-    sentences after it; elsewhere an explanation that denies the fact takes back a true verdict. "False. It is not true that ..."
-    is false, unlike in the published code, and a text with none of the words is unscored, with the reason."""
-    verification = parse_verification(answer)
-    if verification.verdict != UNSCORED or answer.text is None:
-        return _judgement(verification)
-    text = without_thinking(unicodedata.normalize("NFKC", answer.text).replace("\u2019", "'")) or ""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return _judgement(verification)
-    named = [line for line in lines if _ANSWER.match(line)]
-    read = {_outcome(line, _has_more, is_named=True) for line in named} if named else _at_the_ends(lines)
-    found: list[Outcome] = [each for each in read if each is not None and each != _TAKEN_BACK]
-    if len(found) != 1:
-        if not found and _TAKEN_BACK in read:
-            reason = "a verdict that the words behind it take back"
-        elif found:
-            reason = "two answers that differ"
-        else:
-            reason = "cut off before the answer" if answer.is_cut_off else "neither true nor false"
-        return Judgement(UNSCORED, None, reason)
-    (outcome,) = found
-    return Judgement(outcome, float(outcome == SUPPORTED), " ".join(" ".join(lines).split())[:400])
-
-
-def _at_the_ends(lines: Sequence[str]) -> set[Outcome | Literal["taken back"] | None]:
-    """The verdict that the first line begins with, and the one that is all of the last line."""
-    return {_outcome(lines[0], _has_more), _outcome(lines[-1], _is_whole_line)}
-
-
-def _is_whole_line(rest: str) -> bool:
-    return not re.search(r"\w", rest)
-
-
-def _has_more(rest: str) -> bool:
-    """Whether the verdict is the whole line, or an explanation set off by a mark follows."""
-    return _is_whole_line(rest) or bool(re.match(r"[\s*_\"']*(?:[.,;:(!\u2013\u2014-]|because\b|since\b|as\b)", rest))
-
-
-def _outcome(line: str, is_sound: Callable[[str], bool], is_named: bool = False) -> Outcome | Literal["taken back"] | None:
-    """The verdict that a line begins with. ``is_named``: it stands behind ``Answer:``."""
-    rest = _LEAD.sub("", line, count=1)
-    match = _WORD.match(rest)
-    if match is None or _CHOICE.match(rest) or not is_sound(rest[match.end() :]):
-        return None
-    if match["irrelevant"]:
-        return IRRELEVANT
-    behind = rest[match.end() :]
-    if match["false"]:
-        return _TAKEN_BACK if _AFFIRMED.match(behind) else NOT_SUPPORTED
-    is_denied = _QUALIFIED.match(behind) or (not is_named and _TURN.search(behind))
-    return _TAKEN_BACK if is_denied else SUPPORTED
-
-
-def _judgement(verification: Verification) -> Judgement:
-    return Judgement(verification.verdict, verification.score, verification.reason)
+def read_word(answer: Answer) -> Judgement:
+    """What an answer says that is one of the two words and no other."""
+    if answer.text is None:
+        return Judgement(UNSCORED, None, f"judge error: {answer.error or 'no text'}")
+    text = without_thinking(answer.text)
+    if text is None:
+        return Judgement(UNSCORED, None, THINKING)
+    word = text.strip(_MARKS).lower()
+    if word not in ("true", "false"):
+        return Judgement(UNSCORED, None, "neither true nor false")
+    return Judgement(SUPPORTED if word == "true" else NOT_SUPPORTED, float(word == "true"), word)
 
 
 def _pair(fact: str, entity: str, page: list[str] | None) -> Pair:

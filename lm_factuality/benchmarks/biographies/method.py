@@ -5,11 +5,10 @@ A judge is asked at most once for each sentence, each response and each distinct
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from judges.config import VERDICTS
 from lm_factuality.benchmarks.biographies import decompose, group, matrix
 from lm_factuality.benchmarks.biographies.abstain import is_abstention
 from lm_factuality.benchmarks.biographies.decompose import Decomposition
@@ -17,10 +16,8 @@ from lm_factuality.benchmarks.biographies.group import Groups
 from lm_factuality.benchmarks.biographies.link import check, link
 from lm_factuality.benchmarks.biographies.pages import DocumentPages, Pages
 from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography
-from lm_factuality.ground.errors import ConfigError
 
 if TYPE_CHECKING:
-    from judges.answers import Answer
     from judges.judge import Judge
 
 
@@ -28,22 +25,18 @@ if TYPE_CHECKING:
 class Settings:
     """``pages`` is where facts are verified, None for the passages that each response was given; ``linking`` is ``greedy`` or
     ``hungarian``, ``protocol`` ``paper`` or ``code`` (the authors' choices: ties of entities go to the alphabetically first
-    title, and the first fact of a response is in no group, which may leave one empty). ``verdicts`` is that of the judge's
-    config: whether a fact is true by the judge's ``text`` or by its ``logprobs``.
+    title, and the first fact of a response is in no group, which may leave one empty).
 
     Raises:
-        ConfigError: no such linking, protocol or verdicts.
+        ConfigError: no such linking or protocol.
     """
 
     pages: Pages | None = None
     linking: str = "greedy"
     protocol: str = "paper"
-    verdicts: str = "text"
 
     def __post_init__(self) -> None:
         check(self.linking, self.protocol)
-        if self.verdicts not in VERDICTS:
-            raise ConfigError(f"verdicts is {self.verdicts!r}; expected {' or '.join(VERDICTS)}")
 
     def pages_for(self, generation: Generation) -> Pages:
         return DocumentPages(generation) if self.pages is None else self.pages
@@ -74,21 +67,28 @@ def begin(generation: Generation) -> JudgedBiography:
 def decompose_all(judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
     """With the facts of each response that is an answer, or the problem why there are none: one sentence that could not be
     taken apart leaves the whole response without, for its facts would be missing from every score."""
-    answers = _ask(judge, decompose.PROMPT, sentence_subjects(judged), "decomposing sentences", samples=1)
-    return [
-        _with_facts(each, [decompose.parse_facts(next(answers)[0]) for _ in each.sentences]) if _is_judged(each) else each
-        for each in judged
-    ]
+    subjects = sentence_subjects(judged)
+    doing, check = "decomposing sentences", decompose.check_facts
+    replies = judge.ask_typed(decompose.PROMPT, decompose.FactsReply, subjects, doing, check, samples=1) if subjects else []
+    found = iter(decompose.to_decomposition(reply) for (reply,) in replies)
+    return [_with_facts(each, [next(found) for _ in each.sentences]) if _is_judged(each) else each for each in judged]
 
 
 def group_all(judge: Judge, judged: Sequence[JudgedBiography], protocol: str = "paper") -> list[JudgedBiography]:
     """With the groups of each response that has facts, or why there are none; a single fact is a group unasked."""
-    answers = _ask(judge, group.PROMPT, group_subjects(judged), "grouping facts", samples=1, max_tokens=group.MAX_TOKENS)
+    subjects, check = group_subjects(judged), group.check_groups
+    replies = (
+        judge.ask_typed(
+            group.PROMPT, group.GroupsReply, subjects, "grouping facts", check, samples=1, max_tokens=group.MAX_TOKENS
+        )
+        if subjects
+        else []
+    )
+    found = iter(group.to_grouping(reply) for (reply,) in replies)
     done = []
     for each in judged:
         if each.facts:
-            texts = [fact.text for fact in each.facts]
-            grouping = group.parse_groups(next(answers)[0], texts) if texts[1:] else group.Grouping(((0,),))
+            grouping = next(found) if each.facts[1:] else group.Grouping(((0,),))
             groups = _without_first(grouping.groups) if protocol == "code" else grouping.groups
             each = replace(each, groups=groups, ungrouped=grouping.problem)
         done.append(each)
@@ -97,19 +97,23 @@ def group_all(judge: Judge, judged: Sequence[JudgedBiography], protocol: str = "
 
 def verify_all(judge: Judge, judged: Sequence[JudgedBiography], settings: Settings) -> list[JudgedBiography]:
     """With the judgement of each fact by each entity; by one without a page it is not supported, unasked."""
-    pairs = [
-        matrix.pairs_of(each.facts, each.entities, settings.pages_for(each.generation)) if each.facts else {} for each in judged
+    judgements = matrix.judge_pairs(judge, pairs_of_all(judged, settings))
+    return [
+        replace(
+            each, matrix=tuple(tuple(judgements[number, fact.text, entity] for entity in each.entities) for fact in each.facts)
+        )
+        for number, each in enumerate(judged)
     ]
-    question = matrix.question_about((pair for of_one in pairs for pair in of_one.values()), settings.verdicts)
-    answers = _ask(judge, question.prompt_name, question.subjects, "verifying facts", **question.decoding)
-    done = []
-    for each, of_one in zip(judged, pairs, strict=True):
-        judgements = {
-            key: matrix.unasked(pair) if pair.problem else matrix.judge_pair(pair, next(answers), settings.verdicts)
-            for key, pair in of_one.items()
-        }
-        done.append(replace(each, matrix=matrix.to_matrix(each.facts, each.entities, judgements)))
-    return done
+
+
+def pairs_of_all(judged: Sequence[JudgedBiography], settings: Settings) -> dict[matrix.Key, matrix.Pair]:
+    """Every distinct fact of each response with every entity."""
+    return {
+        (number, *pair): found
+        for number, each in enumerate(judged)
+        if each.facts
+        for pair, found in matrix.pairs_of(each.facts, each.entities, settings.pages_for(each.generation)).items()
+    }
 
 
 def link_entities(judged: JudgedBiography, settings: Settings) -> JudgedBiography:
@@ -131,10 +135,6 @@ def group_subjects(judged: Sequence[JudgedBiography]) -> list[dict[str, Any]]:
         for each in judged
         if len(each.facts) > 1
     ]
-
-
-def _ask(judge: Judge, prompt: str, subjects: Sequence[Mapping[str, Any]], doing: str, **decoding: Any) -> Iterator[list[Answer]]:
-    return iter(judge.ask(prompt, subjects, doing, **decoding) if subjects else [])
 
 
 def _is_judged(judged: JudgedBiography) -> bool:

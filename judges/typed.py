@@ -1,0 +1,126 @@
+"""Typed answers: a question declares the model (pydantic) of its reply, a JSON object, and one reader validates what comes back.
+
+Backends that can are held to the model's JSON schema; others are asked for the object in the words of the prompt. A reply that
+does not validate is asked for once more, with the error; then it is unscored, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Generic, TypeVar, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from judges.answers import Answer, Request
+from lm_factuality.ground.thinking import without_thinking
+
+NO_OBJECT = "no JSON object"
+THINKING = "thinking without an end"
+CUT_OFF = "cut off"
+_NO_ANSWER = Answer(None)
+_LONGEST_QUOTE = 2000  # characters of a reply that are shown to the judge again
+
+
+class Reply(BaseModel):
+    """What a judge replies: an object with these fields and no others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+R = TypeVar("R", bound=Reply)
+Check = Callable[[R, Mapping[str, Any]], str]  # (reply, subject) to what is wrong with it beyond its type; "" if nothing is
+
+
+@dataclass(frozen=True)
+class Typed(Generic[R]):
+    """The reply that an answer holds, or the ``problem`` why it holds none."""
+
+    value: R | None
+    problem: str = ""
+    answer: Answer = _NO_ANSWER
+
+
+@cache
+def schema_of(reply: type[Reply]) -> str:
+    """The JSON schema of ``reply`` as one line, every field required and none added: servers that are strict insist on both."""
+    schema = reply.model_json_schema()
+    for each in (schema, *schema.get("$defs", {}).values()):
+        if "properties" in each:
+            each |= {"required": list(each["properties"]), "additionalProperties": False}
+    return json.dumps(_without_titles(schema), sort_keys=True)
+
+
+def read_reply(answer: Answer, reply: type[R], subject: Mapping[str, Any], check: Check[R] | None = None) -> Typed[R]:
+    """The object in ``answer``, alone or with words or a code fence around it; a bare list stands for the only field of a model
+    that has a list alone. ``check`` says what is wrong with one that has the right type."""
+    if answer.text is None or answer.error is not None:
+        return Typed(None, f"judge error: {answer.error or 'no text'}", answer)
+    text = without_thinking(answer.text)
+    if text is None:
+        return Typed(None, THINKING, answer)
+    if not text.strip():
+        return Typed(None, "content filter" if answer.finish_reason == "content_filter" else "empty answer", answer)
+    found, is_json = _json_in(text.strip())
+    if not is_json:
+        return Typed(None, CUT_OFF if answer.is_cut_off else NO_OBJECT, answer)
+    if isinstance(found, list) and (name := _only_list(reply)):
+        found = {name: found}
+    try:
+        value = reply.model_validate(found)
+    except ValidationError as error:
+        return Typed(None, f"wrong form: {_first(error)}", answer)
+    problem = check(value, subject) if check else ""
+    return Typed(None if problem else value, problem, answer)
+
+
+def is_worth_another_try(read: Typed[Any]) -> bool:
+    """Whether the judge said something that it may say better."""
+    return read.value is None and read.answer.error is None and read.answer.text is not None
+
+
+def once_more(request: Request, read: Typed[Any]) -> Request:
+    """The question again, with the reply that could not be used and the reason."""
+    said = without_thinking(read.answer.text or "") or ""
+    quoted = said if len(said) <= _LONGEST_QUOTE else f"{said[:_LONGEST_QUOTE]} ..."
+    prompt = (
+        f"{request.prompt}\n\nYour reply to this was:\n{quoted.strip() or '(nothing)'}\n\n"
+        f"It cannot be used: {read.problem}. Reply once more, with the JSON object alone."
+    )
+    return replace(request, prompt=prompt)
+
+
+def _json_in(text: str) -> tuple[Any, bool]:
+    """(value, whether there is one): the whole text, what stands in its only code fence, or what is between its first brace and
+    its last. Each is tried once, so that the time is linear in the text."""
+    candidates = [text]
+    if len(fenced := text.split("```")) == 3:
+        candidates.append(fenced[1].removeprefix("json"))
+    for start, end in ("{}", "[]"):
+        candidates.append(text[text.find(start) : text.rfind(end) + 1] if start in text else "")
+    for candidate in candidates:
+        try:
+            return json.loads(candidate), True
+        except (ValueError, RecursionError):
+            continue
+    return None, False
+
+
+def _only_list(reply: type[Reply]) -> str:
+    fields = reply.model_fields
+    name = next(iter(fields))
+    return name if len(fields) == 1 and get_origin(fields[name].annotation) in (list, tuple) else ""
+
+
+def _first(error: ValidationError) -> str:
+    each = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join("N" if isinstance(part, int) else part for part in each["loc"])
+    return f"{place}: {each['msg']}" if place else str(each["msg"])
+
+
+def _without_titles(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {name: _without_titles(each) for name, each in node.items() if not (name == "title" and isinstance(each, str))}
+    return [_without_titles(each) for each in node] if isinstance(node, list) else node
