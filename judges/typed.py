@@ -98,8 +98,8 @@ def _json_in(text: str) -> tuple[Any, bool]:
     candidates = [text]
     if len(fenced := text.split("```")) == 3:
         candidates.append(fenced[1].removeprefix("json"))
-    for start, end in ("{}", "[]"):
-        candidates.append(text[text.find(start) : text.rfind(end) + 1] if start in text else "")
+    start, end = "{}" if "{" in text else "[]"  # a list within an object that does not end is not the reply
+    candidates.append(text[text.find(start) : text.rfind(end) + 1] if start in text else "")
     for candidate in candidates:
         try:
             return json.loads(candidate), True

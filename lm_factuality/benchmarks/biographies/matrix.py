@@ -1,5 +1,7 @@
 """Step 3: what the page of each candidate entity says of each fact, each pair asked once; all scores read this matrix."""
 
+from __future__ import annotations
+
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

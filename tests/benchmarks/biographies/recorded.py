@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from judges.answers import Answer
+from judges.config import JudgeConfig
 from judges.templates import Prompts
+from judges.typed import Check, R, Typed, read_reply
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
 
 
@@ -25,28 +28,39 @@ class RecordedJudge:
         self._facts, self._supported, self._breaks, self._answers = facts, supported, set(breaks), dict(answers or {})
         self._prompts = Prompts()
 
-    def ask(
+    @property
+    def config(self) -> JudgeConfig:
+        return JudgeConfig("recorded", "openai", model="m")
+
+    def ask_typed(
         self,
         prompt_name: str,
+        reply: type[R],
         subjects: Sequence[Mapping[str, Any]],
         description: str,
+        check: Check[R] | None = None,
         samples: int | None = None,
-        disable_tqdm: bool = False,
         **decoding: Any,
-    ) -> list[list[Answer]]:
+    ) -> list[list[Typed[R]]]:
         self.calls += [(prompt_name, self._prompts.render(prompt_name, subject)) for subject in subjects]
-        return [[Answer(self._answer(prompt_name, subject), "stop")] for subject in subjects]
+        answers = [Answer(self._answer(prompt_name, subject), "stop") for subject in subjects]
+        return [[read_reply(answer, reply, subject, check)] for answer, subject in zip(answers, subjects, strict=True)]
 
     def _answer(self, prompt_name: str, subject: Mapping[str, Any]) -> str:
         step = prompt_name.removeprefix("biographies/")
         if step in self._answers:
             return self._answers[step]
         if step == "decompose":
-            return "\n".join(f"- {fact}" for fact in self._facts[subject["sentence"]]) or "- none"
+            return json.dumps({"facts": list(self._facts[subject["sentence"]])})
         if step == "group":
-            return "\n".join(f"{'====' + chr(10) if fact in self._breaks else ''}- {fact}" for fact in subject["facts"])
+            groups: list[list[int]] = [[]]
+            for number, fact in enumerate(subject["facts"], 1):
+                if fact in self._breaks:
+                    groups.append([])
+                groups[-1].append(number)
+            return json.dumps({"groups": groups})
         is_true = (subject["claim"], subject["entity"]) in self._supported
-        return "Answer: True" if is_true else "False. It is not true of this person."
+        return json.dumps({"reason": "as recorded", "verdict": "supported" if is_true else "not_supported"})
 
 
 def generation(name: str, output: str, titles: Sequence[str], index: str = "0") -> Generation:

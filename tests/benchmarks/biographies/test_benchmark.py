@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from judges.answers import Answer, Request
+from judges.answers import Request
 from judges.backends.lexical import LexicalBackend
 from judges.backends.openai_http import OpenAIBackend
 from judges.config import JudgeConfig
@@ -93,9 +93,11 @@ def asked_by(judge, docs) -> list[str]:
     seen: list[str] = []
 
     class Counting:
-        def ask(self, prompt_name, subjects, description, samples=None, **decoding):
+        config = judge.config
+
+        def ask_typed(self, prompt_name, reply, subjects, *rest, **decoding):
             seen.extend(f"{prompt_name} {judge.prompts.render(prompt_name, subject)}" for subject in subjects)
-            return judge.ask(prompt_name, subjects, description, samples, **decoding)
+            return judge.ask_typed(prompt_name, reply, subjects, *rest, **decoding)
 
     judge_biographies(Counting(), [respond(MERGED), respond(APART)])
     return seen
@@ -198,15 +200,13 @@ def test_means_are_over_responses_and_intervals_over_names():
 def test_the_lexical_judge_answers_in_the_form_that_prompts_ask_for():
     backend = LexicalBackend({})
 
-    def answer(**subject) -> Answer:
+    def answer(**subject):
         ((_, found),) = backend.answer([Request("", subject=subject)])
-        return found
+        return json.loads(found.text)
 
-    assert (
-        answer(kind="decompose", sentence="Ada was a painter and left in 1920.").text
-        == "- Ada was a painter.\n- Ada left in 1920."
-    )
-    assert answer(kind="decompose", sentence="There are two people named Ada.").text == "- none"
+    facts = ["Ada was a painter.", "Ada left in 1920."]
+    assert answer(kind="decompose", sentence="Ada was a painter and left in 1920.") == {"facts": facts}
+    assert answer(kind="decompose", sentence="There are two people named Ada.") == {"facts": []}
     grouped = answer(
         kind="group",
         name="Ada",
@@ -214,7 +214,7 @@ def test_the_lexical_judge_answers_in_the_form_that_prompts_ask_for():
         owners=[0, 1],
         sentences=["Ada sang.", "Another Ada is a pilot."],
     )
-    assert grouped.text == "- Ada sang.\n====\n- Another Ada is a pilot."
+    assert grouped == {"groups": [[1], [2]]}
 
 
 def test_all_published_generations_are_accounted_for(lexical, shared):
@@ -223,9 +223,11 @@ def test_all_published_generations_are_accounted_for(lexical, shared):
     calls: list[str] = []
 
     class Counting:
-        def ask(self, prompt_name, subjects, description, samples=None, **decoding):
+        config = lexical.config
+
+        def ask_typed(self, prompt_name, reply, subjects, *rest, **decoding):
             calls.extend([prompt_name] * len(subjects))
-            return lexical.ask(prompt_name, subjects, description, samples, disable_tqdm=True, **decoding)
+            return lexical.ask_typed(prompt_name, reply, subjects, *rest, **decoding)
 
     found = judge_biographies(Counting(), generations)
     assert len(found) == 284
@@ -250,16 +252,16 @@ def test_whatever_a_model_answers_every_response_is_accounted_for(server, config
     nonsense = [
         "",
         "- ",
-        "- Ada Lind was a painter.\n- She taught.",
-        "====",
-        "True",
-        "False. It is.",
-        "True or False?",
-        "Answer: maybe",
-        "- Ada Lind was a painter.\n====\n- She taught.",
+        "- Ada Lind was a painter.",
+        '{"facts": ["-"]}',
+        '{"groups": [[1], [2]]}',
+        '{"groups": [[1, 2]], "more": 1}',
+        '{"reason": "so", "verdict": "supported"}',
+        '{"reason": "so", "verdict": "maybe"}',
         "<think>so",
-        "1. 1. 1.",
-        "Ada Lind was a painter.",
+        "[[1, 2, 3]]",
+        "null",
+        "{}",
         "\u2028- x y",
     ]
 
@@ -267,7 +269,7 @@ def test_whatever_a_model_answers_every_response_is_accounted_for(server, config
         if draw.random() < 0.1:
             return Act(status=400, text="no")
         if "\nSentence: " in prompt and draw.random() < 0.8:
-            return Act(text="- Ada Lind was a painter.\n- She taught.")
+            return Act(text='{"facts": ["Ada Lind was a painter.", "She taught."]}')
         return Act(text=draw.choice(nonsense), finish_reason=draw.choice(["stop", "stop", "length"]))
 
     server.script = script

@@ -8,8 +8,16 @@ import pytest
 
 from judges.answers import Answer
 from judges.lexical.facts import split_facts
+from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.abstain import is_abstention
-from lm_factuality.benchmarks.biographies.decompose import parse_facts, sentences_of, without_citations
+from lm_factuality.benchmarks.biographies.decompose import (
+    Decomposition,
+    FactsReply,
+    check_facts,
+    sentences_of,
+    to_decomposition,
+    without_citations,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,62 +39,38 @@ def test_sentences_hold_words_and_know_initials():
     assert sentences_of(output) == ("J. Lind sang.", "She left in 1920.", "Dr. Lind, Jr. returned.")
 
 
+def facts_in(text: str, finish_reason: str = "stop") -> Decomposition:
+    return to_decomposition(read_reply(Answer(text, finish_reason), FactsReply, {}, check_facts))
+
+
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
-        ("- A sang.\n- A left.", ("A sang.", "A left.")),
-        ("A sang.\n- A left.", ("A sang.", "A left.")),  # the prompt may have ended with the hyphen
-        ("A sang well.", ("A sang well.",)),
-        (
-            "- He played 1990- 1995 for Tarrow.\n- He won in 1996- 97.",
-            ("He played 1990- 1995 for Tarrow.", "He won in 1996- 97."),
-        ),
-        ("Here are the facts:\n\n1. A sang.\n2) A left [3].\n", ("A sang.", "A left.")),
-        ("* **A sang.**\n\u2022 A left.\n- A left.", ("A sang.", "A left.")),
-        ("<think>- B sang.</think>- A sang.", ("A sang.",)),
-        ("- A sang.\nI hope this helps!", ("A sang.",)),
-        ("- A sang.\nA left early.\n- A died.", ("A sang.", "A left early.", "A died.")),
-        ("- A sang.\nA left early.", ("A sang.", "A left early.")),
-        (
-            "- A sang in\n  Tarrow for years.\n- A was born in 1900\nand died young.",
-            ("A sang in Tarrow for years.", "A was born in 1900 and died young."),
-        ),
-        ("  - A sang.\n  A left.", ("A sang.", "A left.")),
-        ("+ A sang.\n+ A left.", ("A sang.", "A left.")),
-        ("Facts about A:\n  A sang.\n- A left.", ("A sang.", "A left.")),
-        ("- A sang.\nFacts about her end:\n- A left.\n```", ("A sang.", "A left.")),
-        ("These are the facts.\n- A sang.\n- A left.\nThese facts are all in the sentence.", ("A sang.", "A left.")),
-        ("- none\nThe sentence speaks of the search.", ()),
-        ("- none", ()),
-        ("No atomic facts.", ()),
+        ('{"facts": ["A sang.", "A left."]}', ("A sang.", "A left.")),
+        ('["A sang.", "A left."]', ("A sang.", "A left.")),
+        ('{"facts": ["He played 1990- 1995 for Tarrow."]}', ("He played 1990- 1995 for Tarrow.",)),
+        ('{"facts": ["A  sang [3].", "A sang."]}', ("A sang.",)),
+        ('{"facts": []}', ()),
     ],
 )
 def test_facts_are_read(text, facts):
-    found = parse_facts(Answer(text, "stop"))
-    assert (found.facts, found.problem) == (facts, None)
+    assert facts_in(text) == Decomposition(facts)
 
 
 @pytest.mark.parametrize(
-    ("answer", "problem"),
+    ("text", "finish_reason", "problem"),
     [
-        (Answer(None, error="timed out"), "judge error: timed out"),
-        (Answer("  ", "stop"), "empty answer"),
-        (Answer("- A sa", "length"), "cut off before the first fact"),
-        (Answer("<think>what", "length"), "thinking without an end"),
-        (Answer("First line\nSecond line", "stop"), "no line '- fact'"),
-        (Answer("- -\n- .", "stop"), "no line '- fact'"),
-        (Answer("- A was born in\nTarrow in 1900.\n- A sang.", "stop"), "a line that is not clearly a fact: Tarrow in 1900."),
-        (Answer("- A sang.\nHer last years\n- A left.", "stop"), "a line that is not clearly a fact: Her last years"),
-        (Answer("- A was born in\n  Tar", "length"), "cut off before the first fact"),
+        ("- A sang.\n- A left.", "stop", "no JSON object"),
+        ("I'm sorry, I cannot take this apart.", "stop", "no JSON object"),
+        ("Sentence: A sang.", "stop", "no JSON object"),
+        ('{"refusal": "no"}', "stop", "wrong form: facts: Field required"),
+        ('{"facts": ["A sang.", "A le', "length", "cut off"),
+        ('{"facts": ["A sang.", "-"]}', "stop", "not a fact: '-'"),
+        ("<think>what", "length", "thinking without an end"),
     ],
 )
-def test_answers_without_facts(answer, problem):
-    assert parse_facts(answer).problem == problem
-
-
-def test_an_answer_that_was_cut_off_loses_half_a_fact():
-    assert parse_facts(Answer("- A sang.\n- A le", "length")).facts == ("A sang.",)
-    assert parse_facts(Answer("- A sang.\n- A left the\n  tow", "length")).facts == ("A sang.",)
+def test_replies_without_facts(text, finish_reason, problem):
+    assert facts_in(text, finish_reason) == Decomposition((), problem)
 
 
 @pytest.mark.parametrize(

@@ -2,141 +2,71 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
 
 from judges.answers import Answer
 from judges.lexical.facts import split_facts, split_individuals
+from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.decompose import sentences_of
-from lm_factuality.benchmarks.biographies.group import parse_groups
+from lm_factuality.benchmarks.biographies.group import Grouping, GroupsReply, check_groups, to_grouping
 
-FACTS = [
-    "Tomas Reed was a judge.",
-    "He sat in the upper court for twenty years.",
-    "Tomas Reed was born in 1968.",
-    "Tomas Reed is a cyclist.",
-    "He won the Round of the Lakes from 1990- 1995.",
-]
+SUBJECT = {"facts": ["a", "b", "c", "d", "e"]}
 
 
-def lines(*numbers: int, bullet: str = "- ") -> str:
-    return "\n".join(f"{bullet}{FACTS[number]}" for number in numbers)
+def grouping(text: str, finish_reason: str = "stop") -> Grouping:
+    return to_grouping(read_reply(Answer(text, finish_reason), GroupsReply, SUBJECT, check_groups))
 
 
 @pytest.mark.parametrize(
     ("text", "groups"),
     [
-        (lines(0, 1, 2, 3, 4), ((0, 1, 2, 3, 4),)),
-        (f"{lines(0, 1)}\n====\n{lines(2, 3, 4)}", ((0, 1), (2, 3, 4))),
-        (f"{lines(0, 1)}\n- =====\n{lines(2, 3, 4)}", ((0, 1), (2, 3, 4))),  # as in table 8
-        (f"{lines(0)[2:]}\n{lines(1)}\n====\n{lines(2, 3, 4)}", ((0, 1), (2, 3, 4))),  # the first without its hyphen
-        (f"====\n{lines(0, 1)}\n====\n====\n{lines(4, 2, 3)}\n====", ((0, 1), (2, 3, 4))),  # no empty group
-        (f"Here they are:\n{lines(1, 0, bullet='* ')}\n**====**\n{lines(2, 3, 4, bullet='1. ')}", ((0, 1), (2, 3, 4))),
-        (lines(0, 1, 2, 3, 4).upper().replace(".", ""), ((0, 1, 2, 3, 4),)),
-        (f"{lines(0, 1, 0)}\n====\n{lines(2, 3, 4)}", ((0, 1), (2, 3, 4))),
-        *(
-            (f"{lines(0, 1)}\n{border}\n{lines(2, 3, 4)}", ((0, 1), (2, 3, 4)))
-            for border in (
-                "---",
-                "***",
-                "==",
-                "* * *",
-                "- ---",
-                "___",
-                "=-=-=",
-                "Individual 2:",
-                "Biography 2",
-                "**Individual 2**",
-                "### Person B",
-                "==== Biography 2 ====",
-                "- Individual #2 (the cyclist):",
-                "__Group two__",
-                "The second individual:",
-                "====\n\nIndividual 2: the cyclist",
-                "Second biography - Tomas Reed",
-            )
-        ),
-        (f"Individual 1:\n{lines(0, 1)}\n\nIndividual 2:\n{lines(2, 3, 4)}", ((0, 1), (2, 3, 4))),
-        (f"{lines(0, 1)}\n\n{lines(2, 3, 4)}", ((0, 1, 2, 3, 4),)),  # a blank line is no border
-        (f"They are two.\n{lines(0, 1)}\n---\n{lines(2, 3, 4)}\nI hope this helps!", ((0, 1), (2, 3, 4))),
-        (lines(0, 1, 2, 3, 4, bullet="+ "), ((0, 1, 2, 3, 4),)),
-        (f"<think>====</think>{lines(0, 1)}\n====\n{lines(2, 3, 4)}", ((0, 1), (2, 3, 4))),
+        ('{"groups": [[1, 2, 3, 4, 5]]}', ((0, 1, 2, 3, 4),)),
+        ('{"groups": [[2, 1], [3, 4, 5]]}', ((0, 1), (2, 3, 4))),
+        ("[[1, 2], [3, 4, 5]]", ((0, 1), (2, 3, 4))),
+        ('{"groups": [[], [1, 2], [], [3, 4, 5]]}', ((0, 1), (2, 3, 4))),  # no empty group
+        ('```json\n{"groups": [["1", "2"], ["3", "4", "5"]]}\n```', ((0, 1), (2, 3, 4))),
     ],
 )
 def test_groups_are_read(text, groups):
-    found = parse_groups(Answer(text, "stop"), FACTS)
-    assert (found.groups, found.problem) == (groups, None)
+    assert grouping(text) == Grouping(groups)
 
 
 @pytest.mark.parametrize(
-    ("text", "groups"),
+    ("text", "finish_reason", "problem"),
     [
-        (f"{lines(0)}\n- He sat in the high court for twenty years.\n====\n{lines(2, 3, 4)}", ((0, 1), (2, 3, 4))),
-        (f"{lines(0, 1)}\n====\n{lines(2, 4)}", ((0, 1), (2, 3, 4))),  # between two of one group
-        (lines(1, 2, 3, 4), ((0, 1, 2, 3, 4),)),  # one group only: the first fact is not lost
+        ('{"groups": [[1, 2, 3], [3, 4, 5]]}', "stop", "a fact in two groups: 3"),
+        ('{"groups": [[2], [4, 5]]}', "stop", "facts in no group: 1, 3"),
+        ('{"groups": [[0, 1, 2, 3, 4]]}', "stop", "fact 0 of 5"),
+        ('{"groups": [[1, 2, 3, 4, 5, 6]]}', "stop", "fact 6 of 5"),
+        ('{"groups": [["a", "b"]]}', "stop", "wrong form: groups.N.N: Input should be a valid integer, unable to parse string"),
+        ("- a\n====\n- b", "stop", "no JSON object"),
+        ('{"groups": [[1, 2', "length", "cut off"),
+        ("<think>hm", "stop", "thinking without an end"),
     ],
 )
-def test_what_is_clear_is_repaired(text, groups):
-    found = parse_groups(Answer(text, "stop"), FACTS)
-    assert (found.groups, found.problem) == (groups, None)
-
-
-@pytest.mark.parametrize(
-    ("answer", "problem"),
-    [
-        (f"{lines(0, 1, 2)}\n====\n{lines(2, 3, 4)}", "a fact in two groups: Tomas Reed was born in 1968."),
-        (f"{lines(1)}\n====\n{lines(2, 3, 4)}", "fact 1 of 5 is missing, and its group is not clear"),
-        (f"{lines(0, 1)}\n====\n{lines(3, 4)}", "fact 3 of 5 is missing, and its group is not clear"),
-        (lines(0, 1, 2), "2 of 5 facts are missing"),
-        (f"{lines(0, 1, 2, 3, 4)}\n- He lives in Sill.", "a line that is none of the facts: He lives in Sill."),
-        (f"{lines(0, 1)}\nThe cyclist:\n{lines(2, 3, 4)}", "a line that is none of the facts: The cyclist:"),
-        (f"{lines(0, 1)}\nBiography of the other\n{lines(2, 3, 4)}", "a line that is none of the facts: Biography of the other"),
-        (
-            f"{lines(0)}\n=== Tomas Reed (judge) ===\n{lines(1, 2, 3, 4)}",
-            "a line that is none of the facts: === Tomas Reed (judge) ===",
-        ),
-        (
-            f"Individual 1:\n{lines(0)}\nIndividual 2\n{lines(2, 3, 4)}\nIndividual 1:\n{lines(1)}",
-            "a header that comes twice: individual 1",
-        ),
-        ("They are all the same.", "5 of 5 facts are missing"),
-        ("", "empty answer"),
-        (Answer(lines(0, 1, 2, 3, 4), "length"), "cut off"),
-        (Answer(None, error="gone"), "judge error: gone"),
-        (Answer("<think>hm", "stop"), "thinking without an end"),
-    ],
-)
-def test_what_is_not_clear_is_a_problem(answer, problem):
-    found = parse_groups(answer if isinstance(answer, Answer) else Answer(answer, "stop"), FACTS)
-    assert (found.groups, found.problem) == ((), problem)
-
-
-def test_facts_of_the_same_words_are_kept_apart():
-    facts = ["He was a judge.", "He was born in 1901.", "He was a judge."]
-    text = "- He was a judge.\n- He was born in 1901.\n====\n- He was a judge."
-    assert parse_groups(Answer(text, "stop"), facts).groups == ((0, 1), (2,))
+def test_what_is_not_clear_is_a_problem(text, finish_reason, problem):
+    found = grouping(text, finish_reason)
+    assert found.groups == ()
+    assert found.problem.startswith(problem)
 
 
 def test_whatever_comes_back_each_fact_is_in_one_group_or_there_are_none():
     draw = random.Random(7)
-    pool = [*(f"- {fact}" for fact in FACTS), "====", "", "- Something else.", FACTS[0], "====", "- He sat in the upper court."]
     grouped = 0
     for _ in range(3000):
-        found = parse_groups(Answer("\n".join(draw.choices(pool, k=draw.randint(3, 12))), "stop"), FACTS)
+        numbers = draw.sample(range(1, 6), 5) if draw.random() < 0.5 else draw.choices(range(7), k=draw.randint(0, 7))
+        cut = draw.randint(0, len(numbers))
+        found = grouping(json.dumps({"groups": [numbers[:cut], numbers[cut:]]}))
         if found.problem is None:
             grouped += 1
-            assert sorted(number for group in found.groups for number in group) == list(range(len(FACTS)))
+            assert sorted(number for group in found.groups for number in group) == list(range(5))
             assert all(found.groups)
         else:
             assert found.groups == ()
-    assert grouped > 10
-
-
-def test_a_fact_that_looks_like_a_header_is_a_fact():
-    facts = ["Person B - a film of his.", "He made films.", "He was tall."]
-    text = "\n".join(f"- {fact}" for fact in facts)
-    assert parse_groups(Answer(text, "stop"), facts).groups == ((0, 1, 2),)
+    assert grouped > 1000
 
 
 def groups_by_rules(name: str, text: str) -> list[list[str]]:

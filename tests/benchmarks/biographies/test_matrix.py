@@ -5,100 +5,58 @@ from __future__ import annotations
 import pytest
 
 from judges.answers import Answer
-from lm_factuality.benchmarks.biographies.matrix import (
-    Pair,
-    judge_pair,
-    pairs_of,
-    question_about,
-    read_judgement,
-    to_matrix,
-    unasked,
-)
+from judges.typed import read_reply
+from lm_factuality.benchmarks.biographies.matrix import FactReply, Pair, pairs_of, read_word, to_judgement, unasked, vote
 from lm_factuality.benchmarks.biographies.pages import DocumentPages, nearest
 from lm_factuality.benchmarks.biographies.types import Fact, Judgement
 from tests.benchmarks.biographies.recorded import generation
 
 
 @pytest.mark.parametrize(
+    ("text", "outcome", "score"),
+    [
+        ('{"reason": "x", "verdict": "supported", "probability": 0.93}', "supported", 0.93),
+        ('{"reason": "x", "verdict": "not_supported"}', "not_supported", 0),
+        ('{"reason": "x", "verdict": "irrelevant", "probability": null}', "irrelevant", 0),
+        ('{"reason": "x", "verdict": "True"}', "unscored", None),
+        ("False. It is not true that she was born in Sill.", "unscored", None),  # supported, says the published code
+        ("", "unscored", None),
+    ],
+)
+def test_what_a_reply_says(text, outcome, score):
+    found = to_judgement(read_reply(Answer(text, "stop"), FactReply, {}))
+    assert (found.outcome, found.score) == (outcome, score)
+    assert found.reason
+
+
+@pytest.mark.parametrize(
     ("text", "outcome"),
     [
-        ("Answer: True", "supported"),
         ("True", "supported"),
-        ("True.\nThe page says so.", "supported"),
-        ("The page says so.\n**Answer:** True.", "supported"),
-        ("The first passage says so.\nTrue", "supported"),
-        ("Yes, because the second passage says so.", "supported"),
-        ("Score: 0.93\nAnswer: SUPPORTED", "supported"),
-        ("False", "not_supported"),
-        ("False. It is not true that she was born in Sill.", "not_supported"),  # supported, says the published code
-        ("Answer: False. The page is about somebody else.", "not_supported"),
-        ("Not true.", "not_supported"),
-        ("Answer: NOT_SUPPORTED", "not_supported"),
-        ("Answer: Irrelevant", "irrelevant"),
-        ("It is about the search results.\nIrrelevant.", "irrelevant"),
-        ("<think>True?</think>\nAnswer: False", "not_supported"),
-        ("It is true that he sang, and the passages say when.", "unscored"),  # supported, says the published code
-        ("True or False?", "unscored"),
-        ("True or False?\nFalse", "not_supported"),
+        (" **False.**\n", "not_supported"),
+        ("<think>True?</think> false", "not_supported"),
         ("True, but the passages do not say so.", "unscored"),
-        ("Answer: True\nAnswer: False", "unscored"),
-        ("True.\nFalse", "unscored"),
-        ("Answer: True. He did not marry, and the page says so.", "supported"),  # what is explained says "not" of the person
-        ("Answer: True. The passages do not state it in so many words, but it follows.", "supported"),
-        ("True. The passages do not contradict this and state it.", "supported"),
-        ("True. He did not marry.", "supported"),
-        ("Answer: True (not False)", "supported"),
-        ("The answer is True.", "supported"),
-        ("It is on the second page.\nTherefore, the answer is **True**.", "supported"),
-        ("The answer is in the second passage.\nTrue", "supported"),
-        ("The answer is False.", "not_supported"),
-        ("**Answer**: False", "not_supported"),
-        ("No, it is true of another Reed.", "not_supported"),
-        ("No, it is true.", "unscored"),
-        ("Answer: No, this is correct.", "unscored"),
-        ("Answer: True, but only in part", "unscored"),
-        ("Answer: True, it is false.", "unscored"),
-        ("True. The passages do not mention it.", "unscored"),
-        ("True. It is not stated.", "unscored"),
-        ("The answer is not there.", "unscored"),
-        ("No idea.", "unscored"),
-        ("True story about a town.", "unscored"),
-        ("", "unscored"),
+        ("It is true that he sang.", "unscored"),  # supported, says the published code
+        ("<think>True", "unscored"),
     ],
 )
-def test_what_an_answer_says(text, outcome):
-    found = read_judgement(Answer(text, "stop"))
-    assert found.outcome == outcome
-    assert (found.score is None) == (outcome == "unscored")
-    assert found.reason or outcome != "unscored"
+def test_an_answer_of_one_word(text, outcome):
+    assert read_word(Answer(text, "stop")).outcome == outcome
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("outcomes", "outcome", "score"),
     [
-        (Answer(None, error="gone"), "gone"),
-        (Answer("The page", "length"), "cut off before the answer"),
-        (Answer("No, it is true.", "stop"), "a verdict that the words behind it take back"),
-        (Answer("True. The passages do not say so.", "stop"), "a verdict that the words behind it take back"),
-        (Answer("True story.", "stop"), "neither true nor false"),
+        (["supported", "not_supported", "supported"], "supported", 2 / 3),
+        (["not_supported", "unscored", "not_supported"], "not_supported", 0),
+        (["supported", "not_supported"], "unscored", None),
+        (["irrelevant", "irrelevant", "supported"], "irrelevant", 1 / 3),
+        (["unscored", "unscored"], "unscored", None),
     ],
 )
-def test_why_there_is_no_verdict(answer, reason):
-    assert read_judgement(answer).reason == reason
-
-
-@pytest.mark.parametrize(
-    ("texts", "outcome", "score"),
-    [
-        (["True", "False", "True"], "supported", 2 / 3),
-        (["False", "hm", "False"], "not_supported", 0),
-        (["True", "False"], "unscored", None),
-        (["Irrelevant", "Irrelevant", "True"], "irrelevant", 1 / 3),
-        (["hm", "well"], "unscored", None),
-    ],
-)
-def test_several_samples_vote(texts, outcome, score):
-    found = judge_pair(Pair("f", "e", ("p",)), [Answer(text, "stop") for text in texts])
+def test_several_samples_vote(outcomes, outcome, score):
+    read = [Judgement(each, None if each == "unscored" else float(each == "supported")) for each in outcomes]
+    found = vote(Pair("f", "e", ("p",)), read)
     assert (found.outcome, found.score) == (outcome, score)
     assert found.evidence == ("p",)
 
@@ -108,8 +66,6 @@ def test_each_distinct_fact_is_asked_of_each_entity_once():
     facts = [Fact("a", 0), Fact("b", 0), Fact("a", 1)]
     pairs = pairs_of(facts, about.entities, DocumentPages(about))
     assert list(pairs) == [("a", "Ada (1)"), ("a", "Ada (2)"), ("b", "Ada (1)"), ("b", "Ada (2)")]
-    matrix = to_matrix(facts, about.entities, {key: Judgement("supported", 1.0, str(key)) for key in pairs})
-    assert matrix[0] == matrix[2] != matrix[1]
 
 
 def test_the_evidence_is_what_is_nearest_to_the_fact():
@@ -134,4 +90,3 @@ def test_no_page_and_an_empty_one():
     assert empty.problem == "no page: that of 'Ada' is empty"
     assert missing.problem == "no page: none is called 'Bea'"
     assert unasked(missing) == Judgement("not_supported", 0.0, "no page: none is called 'Bea'")
-    assert question_about([empty, missing]).subjects == ()

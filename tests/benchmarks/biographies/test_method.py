@@ -118,7 +118,7 @@ def test_the_prompts_hold_what_is_judged_and_no_citations():
     assert sum(f"Title: {COACH}\nWhat the page {COACH} says." in prompt for prompt in verify) == 6
     (group,) = [prompt for name, prompt in judge.calls if name == "biographies/group"]
     assert "and died in 1970." in group
-    assert group.count("- Dick Hanley was a freestyle swimmer.") == 1
+    assert group.count("1. Dick Hanley was a freestyle swimmer.") == 1
 
 
 class NoPage:
@@ -149,14 +149,14 @@ def test_without_any_page_nothing_is_supported():
 def test_a_sentence_that_cannot_be_taken_apart_leaves_the_response_without_facts():
     judge = RecordedJudge({}, set(), answers={"decompose": "I would rather not.\nNor would I."})
     (judged,) = judge_biographies(judge, [HANLEY])
-    assert judged.problem == "not decomposed: sentence 1 of 3: no line '- fact'"
+    assert judged.problem == "not decomposed: sentence 1 of 3: no JSON object"
     assert (judged.facts, score(judged)) == ((), None)
 
 
 def test_facts_that_cannot_be_grouped_keep_their_factscore():
     (judged,) = judge_biographies(hanley(answers={"group": "- He was a swimmer.\n- He was tall."}), [HANLEY])
     scores = score(judged)
-    assert judged.ungrouped.startswith("a line that is none of the facts")
+    assert judged.ungrouped.startswith("no JSON object")
     assert (scores.factscore, scores.d_factscore, scores.num_biographies) == (1, None, None)
     assert (scores.d_factscore_worst, scores.d_factscore_best) == (0, 1)
 

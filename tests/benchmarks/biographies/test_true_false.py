@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 
@@ -13,9 +14,7 @@ from lm_factuality.benchmarks.biographies import matrix
 from lm_factuality.benchmarks.biographies.generations import to_doc
 from lm_factuality.benchmarks.biographies.judging import AMBIGBIO
 from lm_factuality.benchmarks.biographies.matrix import FirstWord, read_first_word
-from lm_factuality.benchmarks.biographies.method import Settings
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
-from lm_factuality.ground.errors import ConfigError
 from tests.judges.server import Act
 
 PAGES = (Passage("Ada Lind (painter)", "Ada Lind painted boats."), Passage("Ada Lind (pilot)", "Ada Lind flew mail."))
@@ -55,23 +54,17 @@ def test_words_without_any_probability_are_no_verdict():
         ("True", {"True": 0.6, "False": 0.2}, "supported", 0.75, "by log-probabilities: true 0.6, false 0.2"),
         ("True", {"True": 0.4, "False": 0.3, " false": 0.3}, "not_supported", 0.4, "by log-probabilities: true 0.4, false 0.6"),
         ("Who knows", {"True": 0.25, "False": 0.25}, "not_supported", 0.5, "by log-probabilities: true 0.25, false 0.25"),
-        ("True", None, "supported", 1, "by the text (no log-probabilities): True"),
-        (
-            "False. So it says.",
-            {"So": 0.9},
-            "not_supported",
-            0,
-            "by the text (neither word among the most likely): False. So it says.",
-        ),
+        ("True", None, "supported", 1, "by the text (no log-probabilities): true"),
+        ("False.", {"So": 0.9}, "not_supported", 0, "by the text (neither word among the most likely): false"),
         (
             "<think>So</think>False",
             {"<think>": 0.9, "True": 0.1},
             "not_supported",
             0,
-            "by the text (a thought comes first): <think>So</think>False",
+            "by the text (a thought comes first): false",
         ),
         ("Who knows", {"Who": 0.9}, "unscored", None, "by the text (neither word among the most likely): neither true nor false"),
-        (None, None, "unscored", None, "gone"),
+        (None, None, "unscored", None, "judge error: gone"),
     ],
 )
 def test_what_is_read(text, probabilities, outcome, score, reason):
@@ -80,26 +73,15 @@ def test_what_is_read(text, probabilities, outcome, score, reason):
     judgement = matrix.read_by_logprobs(answer)
     assert judgement.outcome == outcome
     assert judgement.score == pytest.approx(score) if score is not None else judgement.score is None
-    if text and text.startswith("<think>"):
-        assert judgement.reason.startswith("by the text (a thought comes first): ")
-    else:
-        assert judgement.reason == reason
-
-
-def test_samples_vote_by_their_log_probabilities():
-    answers = [Answer("False", "stop", first_token_logprobs=alternatives({"True": p, "False": 1 - p})) for p in (0.9, 0.8, 0.1)]
-    pair = matrix.Pair("f", "e", ("p",))
-    found = matrix.judge_pair(pair, answers, "logprobs")
-    assert (found.outcome, found.score, found.evidence) == ("supported", 2 / 3, ("p",))
-    assert matrix.judge_pair(pair, answers).outcome == "not_supported"
+    assert judgement.reason == reason
 
 
 def _model(prompt: str, attempt: int) -> Act:
     """Says False of everything, and gives probabilities that say otherwise of a fact beside its page, none for the second."""
     if "\nSentence: " in prompt:
-        return Act(text=f"- {prompt.rsplit('Sentence: ', 1)[1]}")
-    if "Facts by individual:" in prompt:
-        return Act(text="\n".join(f"- {fact}" for fact in FACTS))
+        return Act(text=json.dumps({"facts": [prompt.rsplit("Sentence: ", 1)[1]]}))
+    if "\nFacts:\n" in prompt:
+        return Act(text='{"groups": [[1, 2]]}')
     passages, statement = prompt.rsplit("Statement: ", 1)
     if statement.startswith(FACTS[1]):
         return Act(text="False")
@@ -130,11 +112,3 @@ def test_a_judge_whose_config_says_so_is_asked_for_log_probabilities(server, con
     asked = [body for body in server.bodies if "logprobs" in body]
     assert len(asked) == 4
     assert all("True or False?" in body["messages"][0]["content"] for body in asked)
-
-
-def test_other_judges_are_asked_as_before():
-    pair = matrix.Pair("f", "e", ("p",))
-    question = matrix.question_about([pair, matrix.Pair("f", "e", (), "no evidence")])
-    assert question == matrix.Question(matrix.PROMPT, (pair.subject,), {})
-    with pytest.raises(ConfigError, match="verdicts is 'logits'; expected text or logprobs"):
-        Settings(verdicts="logits")

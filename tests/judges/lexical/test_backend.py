@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from judges.answers import Request
 from judges.backends.lexical import LexicalBackend
 from judges.config import JudgeConfig
 from judges.judge import Judge
-from judges.verify import parse_verification
+from judges.typed import read_reply
+from judges.verify import SupportReply, combine
 from lm_factuality.benchmarks.felm.verdicts import read_verdict
 from lm_factuality.ground.errors import ConfigError, DataError
 
@@ -25,9 +27,8 @@ def ask(subject, **options):
 
 def test_verify_says_what_the_prompt_asks_for():
     answer = ask({"kind": "verify", "claim": "The Old Bridge opened in 1870.", "passages": PASSAGES})
-    assert answer.text.splitlines()[-1] == "Answer: SUPPORTED"
     assert (answer.finish_reason, answer.prompt_tokens, answer.error) == ("stop", None, None)
-    verification = parse_verification(answer)
+    verification = combine([read_reply(answer, SupportReply, {})])
     assert verification.verdict == "supported"
     assert verification.reason == "4 of 4 content words covered"
     assert verification.score > 0.9
@@ -69,13 +70,13 @@ def test_pairs_that_a_prompt_does_not_tell_apart_have_their_own_answers(tmp_path
     with Judge.open(config, store=tmp_path / "a.sqlite") as judge:
         for stored in (0, 2):
             answers = [answer.text for (answer,) in judge.ask("verify", subjects, "asking", disable_tqdm=True)]
-            assert [text.splitlines()[-1] for text in answers] == ["Answer: SUPPORTED", "Answer: NOT_SUPPORTED"]
+            assert [json.loads(text)["verdict"] for text in answers] == ["supported", "not_supported"]
             assert judge.usage.stored == stored
 
 
 def test_options():
     subject = {"kind": "verify", "claim": "The Old Bridge opened in 1870.", "passages": PASSAGES}
-    assert ask(subject, threshold=1).text.endswith("NOT_SUPPORTED")
+    assert ask(subject, threshold=1).text.count('"not_supported"') == 1
     assert LexicalBackend({}).identity == LexicalBackend({}).identity != LexicalBackend({"threshold": 0.5}).identity
     for options, said in (
         ({"treshold": 0.5}, "did you mean threshold"),

@@ -1,0 +1,134 @@
+"""Replies that have a type: what is read, what is not, and the one more try."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.answers import Answer, Request
+from judges.judge import Judge
+from judges.typed import Reply, once_more, read_reply, schema_of
+from judges.verify import PageReply, SupportReply
+from tests.judges.server import Act
+
+
+class Names(Reply):
+    names: list[str]
+
+
+def names(text: str | None, **fields) -> tuple[list[str] | None, str]:
+    found = read_reply(Answer(text, **{"finish_reason": "stop", **fields}), Names, {})
+    return (found.value.names if found.value else None), found.problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"names": ["Ada", "Bea"]}',
+        ' \n{"names": ["Ada", "Bea"]}\n',
+        'Here they are:\n```json\n{"names": ["Ada", "Bea"]}\n```\nI hope this helps!',
+        '```\n{"names": ["Ada", "Bea"]}\n```',
+        'Sure! {"names": ["Ada", "Bea"]} Is that all?',
+        '["Ada", "Bea"]',
+        '<think>{"names": []}</think>{"names": ["Ada", "Bea"]}',
+    ],
+)
+def test_the_object_is_found(text):
+    assert names(text) == (["Ada", "Bea"], "")
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (Answer("I'm sorry, I cannot do that.", "stop"), "no JSON object"),
+        (Answer("- Ada\n- Bea", "stop"), "no JSON object"),
+        (Answer('{"names": ["Ada", ', "length"), "cut off"),
+        (Answer('{"names": ["Ada"]', "stop"), "no JSON object"),
+        (Answer('{"names": ["Ada"], "refusal": "none"}', "stop"), "wrong form: refusal: Extra inputs are not permitted"),
+        (Answer('{"names": "Ada"}', "stop"), "wrong form: names: Input should be a valid list"),
+        (Answer('{"names": ["Ada", 3]}', "stop"), "wrong form: names.N: Input should be a valid string"),
+        (Answer('{"refusal": "I cannot."}', "stop"), "wrong form: names: Field required"),
+        (Answer('{"names": []}\n{"names": ["Ada"]}', "stop"), "no JSON object"),
+        (Answer("<think>Ada, or", "length"), "thinking without an end"),
+        (Answer("", "content_filter"), "content filter"),
+        (Answer(" ", "stop"), "empty answer"),
+        (Answer(None, error="gone"), "judge error: gone"),
+        (Answer('{"names": ' + "[" * 100_000, "stop"), "no JSON object"),
+        (Answer('{"names": ' + "9" * 6000 + "}", "stop"), "no JSON object"),
+    ],
+)
+def test_the_rest_has_a_problem(answer, problem):
+    found = read_reply(answer, Names, {})
+    assert (found.value, found.problem) == (None, problem)
+
+
+def test_a_check_looks_beyond_the_type():
+    found = read_reply(Answer('{"names": ["Ada"]}', "stop"), Names, {"count": 2}, lambda reply, about: f"{about['count']} names")
+    assert (found.value, found.problem) == (None, "2 names")
+
+
+@given(st.text())
+def test_every_text_has_a_value_or_a_problem(text):
+    found = read_reply(Answer(text, "stop"), Names, {})
+    assert (found.value is None) == bool(found.problem)
+
+
+@pytest.mark.parametrize("text", ["{" * 10**6, "[" * 10**6, '{"names": [' + '"a",' * 250_000, "```" * 300_000, " " * 10**6])
+def test_a_megabyte_is_read_at_once(text):
+    begin = time.perf_counter()
+    assert names(text)[0] is None
+    assert time.perf_counter() - begin < 2
+
+
+def test_schemas_are_strict():
+    schema = json.loads(schema_of(PageReply))
+    inner = schema["$defs"]["NumberedSupport"]
+    assert schema["required"] == ["verdicts"]
+    assert inner["required"] == ["number", "reason", "verdict"]
+    assert schema["additionalProperties"] is inner["additionalProperties"] is False
+    assert json.loads(schema_of(SupportReply))["required"] == ["reason", "verdict", "probability"]
+    assert "title" not in schema_of(PageReply)
+
+
+def test_the_schema_is_part_of_what_names_an_answer():
+    assert Request("p").key("j") == Request("p", schema="").key("j") != Request("p", schema="{}").key("j")
+
+
+def test_the_question_is_put_again_with_the_reason():
+    read = read_reply(Answer("- Ada", "stop"), Names, {})
+    again = once_more(Request("Who?", schema="{}"), read).prompt
+    assert again.startswith("Who?\n")
+    assert "- Ada" in again
+    assert "no JSON object" in again
+
+
+SUBJECTS = [{"kind": "verify", "claim": claim, "passages": ["p"]} for claim in ("right at once", "right then", "never right")]
+
+
+def _model(prompt: str, attempt: int) -> Act:
+    is_again = "It cannot be used" in prompt
+    if "right at once" in prompt or ("right then" in prompt and is_again):
+        return Act(text='{"reason": "so", "verdict": "supported", "probability": null}')
+    return Act(text="It is supported.")
+
+
+@pytest.mark.parametrize("schema", [True, False])
+def test_a_reply_that_cannot_be_used_is_asked_for_once_more(server, config, tmp_path, schema):
+    server.script = _model
+    with Judge.open(config(schema=schema), store=tmp_path / "a.sqlite") as judge:
+        for _ in range(2):
+            found = [each for (each,) in judge.ask_typed("verify", SupportReply, SUBJECTS, "asking")]
+            assert [each.value.verdict if each.value else each.problem for each in found] == [
+                "supported",
+                "supported",
+                "no JSON object",
+            ]
+            assert judge.usage.calls == 5  # the second round comes from the store
+    sent = [body.get("response_format") for body in server.bodies]
+    assert all((each is not None) == schema for each in sent)
+    if schema:
+        assert sent[0]["json_schema"]["schema"] == json.loads(schema_of(SupportReply))
