@@ -22,8 +22,18 @@ def split_facts(sentence: str) -> list[str]:
     if not re.search(r"\w", text) or _PATTERNS["about_the_task"].search(text):
         return []
     halves = _PATTERNS["other_half"].split(text)
-    found = [fact for half in halves for fact in _split_half(half.strip(" ,"))]
+    found = [fact for half in halves for fact in _split_half(half.strip(" ,")) if not is_fragment(fact)]
     return list(dict.fromkeys(f"{fact[0].upper()}{fact[1:].rstrip(' .,;')}." for fact in found if len(fact.split()) > 1))
+
+
+def is_fragment(text: str) -> bool:
+    """Whether an English text has no verb, as a heading or the end of a text that was cut off ("In the late 19th century")."""
+    return _PATTERNS["has_verb"].search(text) is None
+
+
+def is_adverbial(text: str) -> bool:
+    """Whether an English text is a time, a place or a circumstance alone."""
+    return _PATTERNS["circumstance"].match(text) is not None and is_fragment(text)
 
 
 def _split_half(text: str) -> list[str]:
@@ -118,9 +128,14 @@ def _predicates(subject: str, predicate: str) -> list[str]:
     ]
     facts: list[str] = []
     auxiliary = ""  # of a passive that goes on: "was fined and imprisoned"
+    shared = ""  # verbs that have their object in common with the next: "directed and presented a play"
     for piece in pieces:
         if not piece:
             continue
+        if len(piece.split()) == 1 and piece != pieces[-1]:
+            shared += f"{piece} and "
+            continue
+        piece, shared = shared + piece, ""
         passive = re.match(
             r"(?:also |later |then )?(is|was|were|has been) (?:\w+ly )?(?:\w+ed|born|known|made|held|given|sent)\b", piece
         )

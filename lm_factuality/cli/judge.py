@@ -31,6 +31,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the shared store)")
     parser.add_argument("--knowledge", type=Path, metavar="FILE", help="ambigbio: pages (default: the given documents)")
     parser.add_argument("--linking", choices=("greedy", "hungarian"), help="ambigbio: how individuals get entities")
+    parser.add_argument("--facts", choices=("standalone", "as_written"), help="ambigbio: whether facts name whom they are about")
     parser.add_argument("--protocol", choices=("paper", "code"), help="ambigbio: the paper's choices or its code's")
     parser.add_argument("--dry-run", action="store_true", help="print calls, tokens and cost; send nothing")
     parser.add_argument("--max-cost", type=float, metavar="USD", help="stop before this is spent; the config has to name prices")
@@ -93,9 +94,9 @@ def _find_generation(parsed: argparse.Namespace) -> Generation:
 
     if parsed.task == AmbigBio.name:
         pages = Knowledge(parsed.knowledge) if parsed.knowledge else None
-        settings = Settings(pages, parsed.linking or "greedy", parsed.protocol or "paper")
+        settings = Settings(pages, parsed.linking or "greedy", parsed.protocol or "paper", parsed.facts or "standalone")
         return AmbigBio(settings, parsed.knowledge.name if parsed.knowledge else DOCUMENTS)
-    own = ("generations", "knowledge", "linking", "protocol")
+    own = ("generations", "knowledge", "linking", "facts", "protocol")
     if given := [f"--{name}" for name in own if getattr(parsed, name) is not None]:
         raise ConfigError(f"{', '.join(given)}: only for {AmbigBio.name}, not for {parsed.task}")
     return find_generation(parsed.task)

@@ -15,7 +15,8 @@ from lm_factuality.harness.samples import first_text, keep_verdict
 
 def generation(metadata: Mapping[str, Any]) -> AmbigBio:
     """With the linking and the protocol of a run, over the passages of its documents."""
-    return AmbigBio(Settings(None, str(metadata.get("linking", "greedy")), str(metadata.get("protocol", "paper"))))
+    said = {name: str(metadata[name]) for name in ("linking", "protocol", "facts") if name in metadata}
+    return AmbigBio(Settings(None, **said))
 
 
 def instance(sample: Sample) -> Instance | None:

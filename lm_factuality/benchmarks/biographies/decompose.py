@@ -1,18 +1,27 @@
 """Step 1: the atomic facts of a response, sentence by sentence (Min et al., 2023, as section 5.1 takes it over).
 
-The published code splits the judge's text at every "- ", so that "1990- 1995" is a border between facts; here the reply is a
-list.
+Like the published code, it asks for facts that name whom they are about (``standalone``); ``as_written`` leaves pronouns as
+they are. That code shows the judge the sentence alone, here it sees the text before it as well; and it splits the judge's text at
+every "- ", so that "1990- 1995" is a border between facts, where here the reply is a list.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from pydantic import BaseModel
+
+from judges.lexical.facts import is_adverbial
 from judges.typed import Reply, Typed
 from lm_factuality.benchmarks.felm.claims import split_sentences
+from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.retrieval.bm25 import Searcher
 
 PROMPT = "biographies/decompose"
+FACTS = ("standalone", "as_written")
+_FIXED = 7  # demonstrations that are in every prompt
 _CITATION = re.compile(r"\s*\[\s*\d+(?:\s*[,;\u2013-]\s*\d+)*\s*\]")
 _HALF_CITATION = re.compile(r"\s*\[[\d,;\s\u2013'-]*$")  # of an output that was cut off
 
@@ -36,9 +45,38 @@ def sentences_of(output: str) -> tuple[str, ...]:
     return tuple(sentence for line in lines for sentence in split_sentences(line) if len(re.findall(r"\w+", sentence)) > 1)
 
 
-def decompose_subject(sentence: str, name: str) -> dict[str, Any]:
-    """What the prompt is about."""
-    return {"kind": "decompose", "sentence": sentence, "name": name}
+class Demonstration(BaseModel):
+    """A sentence and its facts, ``facts`` such that each stands alone; ``text`` is what comes before the sentence."""
+
+    text: str = ""
+    sentence: str
+    facts: tuple[str, ...]
+    as_written: tuple[str, ...] = ()
+
+    def model_post_init(self, context: Any) -> None:
+        self.as_written = self.as_written or self.facts
+
+
+def decompose_subjects(sentences: Sequence[str], name: str, facts: str) -> list[dict[str, Any]]:
+    """What the prompt is about for each of the ``sentences`` of a response about ``name``. ``facts`` is one of ``FACTS``."""
+    shared = {"kind": "decompose", "name": name, "standalone": facts == "standalone"}
+    return [
+        {**shared, "sentence": sentence, "text": " ".join(sentences[:number]), "demonstrations": demonstrations_for(sentence)}
+        for number, sentence in enumerate(sentences)
+    ]
+
+
+def demonstrations_for(sentence: str) -> list[dict[str, Any]]:
+    """The seven that every prompt has, and of the others the nearest by BM25, as in the published code."""
+    known, searcher = _demonstrations()
+    nearest = searcher.best(sentence, 1)
+    return [*known[:_FIXED], known[_FIXED + nearest[0][0] if nearest else _FIXED]]
+
+
+@cache
+def _demonstrations() -> tuple[list[dict[str, Any]], Searcher]:
+    found = [Demonstration.model_validate(each) for each in load_yaml(__package__, "prompts/decompose.yaml")]
+    return [each.model_dump() for each in found], Searcher.of([each.sentence for each in found[_FIXED:]])
 
 
 class FactsReply(Reply):
@@ -48,8 +86,9 @@ class FactsReply(Reply):
 
 
 def check_facts(reply: FactsReply, subject: Mapping[str, Any]) -> str:
-    """A :data:`judges.typed.Check`: every fact is a sentence of at least two words."""
-    return next((f"not a fact: {text[:80]!r}" for text in reply.facts if not _fact(text)), "")
+    """A :data:`judges.typed.Check`: every fact has two words, and none is a circumstance alone ("In the late 19th century.")."""
+    wrong = (text for text in reply.facts if not _fact(text) or is_adverbial(text))
+    return next((f"not a whole sentence: {text[:80]!r}" for text in wrong), "")
 
 
 def to_decomposition(read: Typed[FactsReply]) -> Decomposition:

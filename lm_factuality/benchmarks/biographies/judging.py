@@ -58,7 +58,7 @@ class AmbigBio:
         pairs = pairs_of_all(likely, self.settings)
         facts, groups = decompose.FactsReply, group.GroupsReply
         return [
-            ("decomposing", judge.plan(decompose.PROMPT, sentence_subjects(judged), samples=1, reply=facts)),
+            ("decomposing", judge.plan(decompose.PROMPT, sentence_subjects(judged, self.settings.facts), samples=1, reply=facts)),
             ("grouping", judge.plan(group.PROMPT, group_subjects(likely), samples=1, reply=groups, max_tokens=group.MAX_TOKENS)),
             ("verifying", matrix.plan_pairs(judge, pairs)),
         ]
@@ -76,6 +76,7 @@ class AmbigBio:
         return {
             **summarise([Row.from_record(verdict) for verdict in verdicts]),
             "linking": self.settings.linking,
+            "facts_are": self.settings.facts,
             "protocol": protocol,
             "choices": load_yaml(__package__, "choices.yaml")["judged"][protocol],
             "knowledge": self.knowledge,

@@ -16,6 +16,7 @@ from lm_factuality.benchmarks.biographies.group import Groups
 from lm_factuality.benchmarks.biographies.link import check, link
 from lm_factuality.benchmarks.biographies.pages import DocumentPages, Pages
 from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography
+from lm_factuality.ground.errors import ConfigError
 
 if TYPE_CHECKING:
     from judges.judge import Judge
@@ -25,18 +26,22 @@ if TYPE_CHECKING:
 class Settings:
     """``pages`` is where facts are verified, None for the passages that each response was given; ``linking`` is ``greedy`` or
     ``hungarian``, ``protocol`` ``paper`` or ``code`` (the authors' choices: ties of entities go to the alphabetically first
-    title, and the first fact of a response is in no group, which may leave one empty).
+    title, and the first fact of a response is in no group, which may leave one empty). ``facts`` are ``standalone`` (each names
+    whom it is about) or ``as_written``.
 
     Raises:
-        ConfigError: no such linking or protocol.
+        ConfigError: no such linking, protocol or facts.
     """
 
     pages: Pages | None = None
     linking: str = "greedy"
     protocol: str = "paper"
+    facts: str = decompose.FACTS[0]
 
     def __post_init__(self) -> None:
         check(self.linking, self.protocol)
+        if self.facts not in decompose.FACTS:
+            raise ConfigError(f"facts is {self.facts!r}; expected {' or '.join(decompose.FACTS)}")
 
     def pages_for(self, generation: Generation) -> Pages:
         return DocumentPages(generation) if self.pages is None else self.pages
@@ -50,7 +55,7 @@ def judge_biographies(judge: Judge, generations: Sequence[Generation], settings:
     """
     settings = settings or Settings()
     judged = [begin(generation) for generation in generations]
-    judged = decompose_all(judge, judged)
+    judged = decompose_all(judge, judged, settings.facts)
     judged = group_all(judge, judged, settings.protocol)
     judged = verify_all(judge, judged, settings)
     return [link_entities(each, settings) for each in judged]
@@ -64,10 +69,10 @@ def begin(generation: Generation) -> JudgedBiography:
     return JudgedBiography(generation, sentences, (), (), generation.entities, (), (), abstained, problem)
 
 
-def decompose_all(judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
+def decompose_all(judge: Judge, judged: Sequence[JudgedBiography], facts: str = decompose.FACTS[0]) -> list[JudgedBiography]:
     """With the facts of each response that is an answer, or the problem why there are none: one sentence that could not be
     taken apart leaves the whole response without, for its facts would be missing from every score."""
-    subjects = sentence_subjects(judged)
+    subjects = sentence_subjects(judged, facts)
     doing, check = "decomposing sentences", decompose.check_facts
     replies = judge.ask_typed(decompose.PROMPT, decompose.FactsReply, subjects, doing, check, samples=1) if subjects else []
     found = iter(decompose.to_decomposition(reply) for (reply,) in replies)
@@ -122,10 +127,10 @@ def link_entities(judged: JudgedBiography, settings: Settings) -> JudgedBiograph
     return replace(judged, links=links)
 
 
-def sentence_subjects(judged: Sequence[JudgedBiography]) -> list[dict[str, Any]]:
+def sentence_subjects(judged: Sequence[JudgedBiography], facts: str) -> list[dict[str, Any]]:
     """What the decomposing prompt is about, for every sentence of every answer."""
     answers = [each for each in judged if _is_judged(each)]
-    return [decompose.decompose_subject(text, each.generation.name) for each in answers for text in each.sentences]
+    return [subject for each in answers for subject in decompose.decompose_subjects(each.sentences, each.generation.name, facts)]
 
 
 def group_subjects(judged: Sequence[JudgedBiography]) -> list[dict[str, Any]]:

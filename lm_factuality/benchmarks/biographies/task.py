@@ -32,8 +32,8 @@ class AmbigBioTask(JudgedTask):
     ``metadata``: ``demonstrations`` (``ambiguous``, ``unambiguous``), ``judge``, ``judge_store``, ``generations`` (a file of
     ALCE's JSON whose questions and passages are used, such as ``lm-factuality retrieve`` writes; default: the published
     one), ``knowledge`` (an SQLite file of pages; default: the passages themselves), ``linking`` (``greedy``,
-    ``hungarian``), ``protocol`` (``paper``, ``code``), ``data_dir``. ``dataset_path`` names a file like ``generations``,
-    relative to the YAML.
+    ``hungarian``), ``facts`` (``standalone``, ``as_written``), ``protocol`` (``paper``, ``code``), ``data_dir``.
+    ``dataset_path`` names a file like ``generations``, relative to the YAML.
 
     Raises:
         ConfigError, DataError: on construction, if the data, the knowledge or the judge cannot be used.
@@ -54,14 +54,16 @@ class AmbigBioTask(JudgedTask):
         knowledge = Knowledge(Path(str(source))) if source and source != DOCUMENTS else None
         name = DOCUMENTS if knowledge is None else Path(str(source)).name
         linking, protocol = str(metadata.get("linking", "greedy")), str(metadata.get("protocol", "paper"))
+        method = Method(knowledge, linking, protocol, str(metadata.get("facts", "standalone")))
         about = {
             "demonstrations": self._demonstrations,
             "knowledge": name,
             "knowledge_identity": knowledge and knowledge.identity,
             "linking": linking,
+            "facts": method.facts,
             "protocol": protocol,
         }
-        generation = AmbigBio(Method(knowledge, linking, protocol), name)
+        generation = AmbigBio(method, name)
         return generation, Settings({"doc_to_text": "text", "doc_to_target": "name"}, about)
 
     def read_documents(self) -> list[dict[str, Any]]:

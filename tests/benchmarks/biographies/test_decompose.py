@@ -8,12 +8,14 @@ import pytest
 
 from judges.answers import Answer
 from judges.lexical.facts import split_facts
+from judges.templates import Prompts
 from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.abstain import is_abstention
 from lm_factuality.benchmarks.biographies.decompose import (
     Decomposition,
     FactsReply,
     check_facts,
+    decompose_subjects,
     sentences_of,
     to_decomposition,
     without_citations,
@@ -40,7 +42,7 @@ def test_sentences_hold_words_and_know_initials():
 
 
 def facts_in(text: str, finish_reason: str = "stop") -> Decomposition:
-    return to_decomposition(read_reply(Answer(text, finish_reason), FactsReply, {}, check_facts))
+    return to_decomposition(read_reply(Answer(text, finish_reason), FactsReply, {"sentence": "A sang and left."}, check_facts))
 
 
 @pytest.mark.parametrize(
@@ -65,12 +67,30 @@ def test_facts_are_read(text, facts):
         ("Sentence: A sang.", "stop", "no JSON object"),
         ('{"refusal": "no"}', "stop", "wrong form: facts: Field required"),
         ('{"facts": ["A sang.", "A le', "length", "cut off"),
-        ('{"facts": ["A sang.", "-"]}', "stop", "not a fact: '-'"),
+        ('{"facts": ["A sang.", "-"]}', "stop", "not a whole sentence: '-'"),
+        ('{"facts": ["A sang.", "In the late 19th century."]}', "stop", "not a whole sentence: 'In the late 19th century.'"),
         ("<think>what", "length", "thinking without an end"),
     ],
 )
 def test_replies_without_facts(text, finish_reason, problem):
     assert facts_in(text, finish_reason) == Decomposition((), problem)
+
+
+def test_a_language_whose_verbs_are_not_known_is_not_refused():
+    reply = Answer('{"facts": ["Ada Lind war Malerin."]}', "stop")
+    assert read_reply(reply, FactsReply, {"sentence": "Ada Lind war Malerin und Lehrerin."}, check_facts).value
+
+
+def test_prompts_show_the_text_before_the_sentence_and_the_nearest_demonstration():
+    sentences = ["Ada Lind was a painter.", "She joined a club on loan and scored goals in matches."]
+    alone, written = (decompose_subjects(sentences, "Ada Lind", facts)[1] for facts in ("standalone", "as_written"))
+    assert len(alone["demonstrations"]) == 8
+    assert alone["demonstrations"][-1]["sentence"].startswith("She joined Sill Rovers on loan")
+    prompts = [Prompts().render("biographies/decompose", each) for each in (alone, written)]
+    assert prompts[0].endswith(f"Text: {sentences[0]}\nSentence: {sentences[1]}")
+    assert '"Edda Moll joined Sill Rovers on loan."' in prompts[0]
+    assert "Text: " not in prompts[1]
+    assert '"She joined Sill Rovers on loan."' in prompts[1]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +123,9 @@ def test_replies_without_facts(text, finish_reason, problem):
         ("Born in Sill, she became a nun.", ["She was born in Sill.", "She became a nun."]),
         ("There are several people with the name Ada Lind.", []),
         ("It is unclear which Ada Lind is meant.", []),
-        ("In a word, wonderful.", ["In a word, wonderful."]),
+        ("In a word, wonderful.", []),
+        ("He directed and presented a play in 1997, and left.", ["He directed and presented a play in 1997.", "He left."]),
+        ("Pope Cyril II of Alexandria, the", []),
     ],
 )
 def test_rules_split_clauses(sentence, facts):
