@@ -103,6 +103,12 @@ def test_unreadable_outputs_are_unscored_by_paper_alone(answer, protocol, unscor
         assert (found["segment_f1_worst,none"], found["segment_f1_best,none"]) == (0, 1)
 
 
+def test_reasoning_that_restates_the_question_is_not_stopped(evaluate, data_dir):
+    answer = "Thought: Let me restate it.\nQuestion: Which?\n\nQuestion: Which?\nSegments:\nAnswer: 1"
+    results = judge(evaluate, ["felm_segment_cot", "felm_claim_vanilla"], data_dir, answer)["results"]
+    assert [found["unscored,none"] for found in results.values()] == [0, 0]
+
+
 def test_claims_of_a_judge_take_the_place_of_rules_and_their_problems_are_unscored(evaluate, data_dir, tmp_path):
     rows = [row for row in read_rows(data_dir / "all.jsonl") if row.domain not in ("math", "reasoning")]
     path = tmp_path / "claims.jsonl"

@@ -4,12 +4,14 @@ import math
 import re
 from collections.abc import Sequence
 
-from judges.verify import is_refusal, is_taken_back, plain
+from lm_factuality.ground.plain import plain
 from lm_factuality.harness.scored import WordAnswer
 
-_MARKS = " \t>#*\"'(["
-_NAMED = re.compile(r"(?:(?:the|my) )?(?:final )?answer(?: is)?(?:\s*:|\s)", re.IGNORECASE)
-_CLOSED = r"(?=[\"')\]]*(?:\s*$|\s?[.,:;!)\]\u2013\u2014-]))"
+_MARKS = " >#\"'(["
+_NAMED = re.compile(r"(?:(?:the|my) )?(?:final )?answer(?: is)?(?: ?:| ) ?", re.IGNORECASE)
+_BUT = re.compile(
+    r"\b(?:but|however|except|although|though|unless|only|mostly|part(?:ly|ially)|wrong|not|nothing|\w+n't)\b", re.IGNORECASE
+)
 
 
 def probabilities(answer: WordAnswer, words: Sequence[str]) -> tuple[float, ...] | str:
@@ -30,26 +32,25 @@ def probabilities(answer: WordAnswer, words: Sequence[str]) -> tuple[float, ...]
 
 def read_word(text: str, words: Sequence[str]) -> int | str:
     """The place of the word that ``text`` answers with: behind "answer", or else at its beginning, or alone on its last line; or
-    why there is none. The word has to be set off from what follows, which may not speak against True or False; a letter may be
-    followed by what it stands for."""
+    why there is none. A stop or bracket has to set it off from what follows. Where two words are offered, what follows may not
+    speak against the first (True), nor begin by restricting the second."""
     said = plain(text)
-    if said is None:
-        return "cut off while thinking"
-    lines = [line.strip().lstrip(_MARKS) for line in said.splitlines() if line.strip()]
-    if not lines:
-        return "an empty answer"
-    if is_refusal(said):
-        return "refusal"
+    if not said:
+        return "thinking without an end" if said is None else "an empty answer"
+    lines = [line.lstrip(_MARKS) for line in said.split("\n")]
     one = "|".join(map(re.escape, words))
     answers = [line[named.end() :] for line in lines if (named := _NAMED.match(line))]
     if not answers:
         is_last = re.fullmatch(rf"\W*(?:{one})\W*", lines[-1], re.IGNORECASE)
         answers = [lines[0], lines[-1]] if is_last else lines[:1]
-    found = [re.match(rf"(?P<word>{one})\b{_CLOSED}(?P<rest>.*)", line.lstrip(_MARKS), re.IGNORECASE) for line in answers]
+    found = [
+        re.match(rf"(?P<word>{one})(?=[\"')\]]*(?:$| ?[.,:;!)\]-]))(?P<rest>.*)", line.lstrip(_MARKS), re.I) for line in answers
+    ]
     read = {[word.lower() for word in words].index(match["word"].lower()) for match in found if match}
     if len(read) != 1:
         return "two answers that differ" if read else f"none of {', '.join(words)} alone"
     (place,) = read
-    if len(words) == 2 and any(match and is_taken_back(match["rest"], denies=place == 1) for match in found):
+    rests = [match["rest"] for match in found if match]
+    if len(words) == 2 and any(_BUT.search(rest) if place == 0 else _BUT.match(rest.lstrip(" ,;.-")) for rest in rests):
         return "an answer that is taken back"
     return place

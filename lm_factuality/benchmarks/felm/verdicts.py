@@ -1,6 +1,6 @@
 """What a judge's output says: which segments (or claims) hold errors, or why it is unscored.
 
-``paper`` reads outputs in the format that the paper's prompts ask for and leaves all others unscored, with the reason.
+``paper`` reads outputs by the grammar that the prompts state (``grammar.py``) and leaves all others unscored, with the reason.
 ``code`` reads as the authors' script does: whatever it cannot find counts as "no errors", ids above the number of units are
 dropped, and the id 0 flags the last unit.
 """
@@ -9,10 +9,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judges.verify import is_refusal, is_taken_back, plain
+from lm_factuality.benchmarks.felm import grammar
 from lm_factuality.benchmarks.felm.counts import JudgedResponse
-from lm_factuality.benchmarks.felm.listed import IDS, accuses_other, read_listed
-from lm_factuality.ground.packaged import load_words
+from lm_factuality.ground.plain import plain
 
 PROTOCOLS = ("paper", "code")
 
@@ -25,20 +24,6 @@ class Verdict:
     reason: str | None = None
 
 
-def _unscored(reason: str) -> Verdict:
-    return Verdict(None, reason)
-
-
-# The word has to stand at the beginning of a line, before a colon.
-_ANSWER_LINE = re.compile(rf"^[ \t>\-#]*(?:{load_words(__package__)['answer']})[ \t]*:[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
-_NEXT_EXAMPLE = re.compile(
-    r"^\s*(?:Question|Segments|Claims|Below are (?:my inputs|your outputs))\s*:", re.IGNORECASE | re.MULTILINE
-)
-_ALL_CORRECT = re.compile(
-    r"[\"'“”(\[]*all(?:[ _-](?:the )?(?:segments|claims))?[ _-]?(?:are[ _-])?correct(?!\w)[\"'“”)\]]*", re.IGNORECASE
-)
-_NO_ERRORS = re.compile(r"[\"'(\[]*(?:none|no errors?|no segments?|no claims?|n/a|\[\])[\"')\]]*[.!]?", re.IGNORECASE)
-_ID_LINE = re.compile(r"^\W*(?:(?:segments?|claims?)\s*)?#?\d+\s*(?:[,;]|\band\b|\W*$)", re.IGNORECASE | re.MULTILINE)
 _SCRIPT_DIGITS = 4000  # the most that Python reads into one number; the script itself fails on longer ones
 
 
@@ -50,21 +35,10 @@ def read_verdict(output: str, num_units: int, protocol: str = "paper", is_cut_of
     if protocol == "code":
         return Verdict(_as_the_script(output, num_units))
     text = plain(output)
-    if text is None:
-        return _unscored("cut off while thinking")
     if not text:
-        return _unscored("empty output")
-    examples = list(_NEXT_EXAMPLE.finditer(text))
-    if examples and text[: examples[0].start()].strip():
-        text = text[: examples[0].start()].strip()  # a model that goes on writes further questions and answers them
-    lines = list(_ANSWER_LINE.finditer(text))
-    if not lines:
-        return _without_answer_line(text, num_units, is_cut_off)
-    behind = lines[-1][1].strip()
-    after = text[lines[-1].start(1) :].strip()
-    if not after:
-        return _unscored("cut off before the answer" if is_cut_off else "nothing after 'Answer:'")
-    return _read_answer(after, num_units, is_own_line=not behind, is_cut_off=is_cut_off)
+        return Verdict(None, "thinking without an end" if text is None else "empty output")
+    said = grammar.read(text, num_units, is_cut_off)
+    return Verdict(None, said) if isinstance(said, str) else Verdict(said)
 
 
 def vote(verdicts: Sequence[Verdict]) -> Verdict:
@@ -117,52 +91,6 @@ def _to_segments(verdict: Verdict, owners: Sequence[int] | None, num_segments: i
     if owners is not None:
         flagged = frozenset(owners[claim - 1] for claim in flagged)
     return tuple(number in flagged for number in range(1, num_segments + 1))
-
-
-def _without_answer_line(text: str, num_units: int, is_cut_off: bool) -> Verdict:
-    """A bare list or ALL_CORRECT is what was asked for, without the word; anything else is no verdict."""
-    if is_refusal(text):
-        return _unscored("refusal")
-    if "\n" not in text and (_ALL_CORRECT.match(text) or IDS.fullmatch(text)):
-        return _read_answer(text, num_units, is_own_line=False, is_cut_off=is_cut_off)
-    last = text.splitlines()[-1].strip()
-    if re.fullmatch(r"\"?ALL_CORRECT\"?\.?", last):
-        return Verdict(frozenset())
-    return _unscored("cut off before the answer" if is_cut_off else "no answer line")
-
-
-def _read_answer(after: str, num_units: int, *, is_own_line: bool, is_cut_off: bool) -> Verdict:
-    """What stands behind ``Answer:``, on its line or (``is_own_line``) below it, to the end of the output."""
-    answer, _, below = after.partition("\n")
-    if re.search(r"\ball[_ ]correct\b", answer, re.IGNORECASE) and re.search(r"\d", answer):
-        return _unscored("ALL_CORRECT and ids at once")
-    if _NO_ERRORS.fullmatch(answer.strip()):
-        return _no_errors(f"\n{below}")
-    if all_correct := _ALL_CORRECT.match(answer):
-        return _no_errors(after[all_correct.end() :])
-    if is_refusal(answer):
-        return _unscored("refusal")
-    lines = [line for line in after.splitlines() if line.strip()]
-    if any(_ALL_CORRECT.match(line) for line in lines[1:]):
-        return _unscored("ALL_CORRECT and ids at once")
-    listed = read_listed(lines, num_units, is_own_line=is_own_line, is_cut_off=is_cut_off)
-    if listed.reason:
-        return _unscored(listed.reason)
-    named = listed.flagged | listed.cleared
-    if 0 in named:
-        return _unscored("id 0, ids begin at 1")
-    if outside := sorted(number for number in named if number > num_units):
-        return _unscored(f"id {outside[0]} of {num_units}")
-    return Verdict(listed.flagged)
-
-
-def _no_errors(rest: str) -> Verdict:
-    """``rest`` is all that follows ALL_CORRECT or the like."""
-    if _ID_LINE.search(rest):
-        return _unscored("ALL_CORRECT and ids at once")
-    if is_taken_back(rest) or accuses_other(rest, frozenset()):
-        return _unscored("qualified ALL_CORRECT")
-    return Verdict(frozenset())
 
 
 def _as_the_script(output: str, num_units: int) -> frozenset[int]:

@@ -83,7 +83,8 @@ def _verdict(answer: Answer, num_segments: int) -> Verdict:
         return Verdict(None, kind)
     if answer.finish_reason == "content_filter":
         return Verdict(None, "the judge's answer was filtered")
-    return read_verdict(answer.text or "", num_segments, is_cut_off=answer.is_cut_off)
+    said = answer.text or ""
+    return read_verdict(_TYPE_LINE.sub("", said), num_segments, is_cut_off=answer.is_cut_off and not _TYPE_LINE.search(said))
 
 
 def _short(message: str) -> str:

@@ -20,8 +20,7 @@ def row(index: str, *segments: str) -> FelmRow:
 
 
 @pytest.mark.parametrize(
-    ("finish_reason", "flagged", "reason"),
-    [("stop", (True, True, False), None), ("length", None, "the list of ids may be cut off")],
+    ("finish_reason", "flagged", "reason"), [("stop", (True, True, False), None), ("length", None, "cut off in the answer")]
 )
 def test_a_list_that_may_be_cut_off_is_no_verdict(server, config, tmp_path: Path, finish_reason, flagged, reason):
     """Of the answer ``1, 2`` a third id may be missing if it ended for want of tokens; another row's answer is whole."""

@@ -162,7 +162,7 @@ def test_marks_and_their_types(output, domain, errors):
         (Answer("Thought: well", "length"), "cut off before the answer"),
         (Answer("", "stop"), "empty output"),
         (Answer("Answer: 4\nType 4: fooled", "stop"), "id 4 of 3"),
-        (Answer("I'm sorry, I cannot judge that.", "stop"), "refusal"),
+        (Answer("I'm sorry, I cannot judge that.", "stop"), "no answer line"),
         (Answer("The first is wrong.", "stop"), "no answer line"),
         (Answer(None, error="no evidence: the lexical judge needs passages"), "no evidence"),
         (Answer(None, error="400:\nno such thing"), "judge error: 400: no such thing"),
