@@ -124,7 +124,25 @@ def test_demonstrations_are_of_one_entity_and_cite_what_says_so(kind):
         assert len({titles[number - 1] for number in cited} & bearers) == 1
         assert all("[" in part for part in each["answer"].split(". ")[:-1])
         assert len(sentences_of(each["answer"])) >= 4
-    assert _renderer(kind)({"name": "X", "passages": []}).endswith("Answer:")
+    assert _renderer(kind, None, None)[1]({"name": "X", "passages": []}).endswith("Answer:")
+
+
+def test_the_authors_prompts_can_be_chosen(evaluate, data, tmp_path):
+    folder = tmp_path / "theirs" / "ALCE" / "AmbigBio_prompts"
+    folder.mkdir(parents=True)
+    demos = [{"question": name, "answer": f"{name}.", "docs": [{"title": name, "text": "x"}]} for name in "ABC"]
+    forms = {"demo_sep": "\n\n", "demo_prompt": "{INST} {Q}\n{D}Answer: {A}", "doc_prompt": "[{ID}] {T}: {P}\n", "demos": demos}
+    for name in ("no_ambig", "careful"):
+        (folder / f"AmbigBio_default_{name}.json").write_text(json.dumps({"instruction": name, **forms}))
+    given = {"generations": str(data), "judge": "lexical", "prompts": str(tmp_path / "theirs")}
+    metadata = {}
+    for setting in ({}, {"prompt": "careful"}):
+        found = evaluate("constant-answer", ["ambigbio_no_ambig"], model_args={"answer": ANSWER}, metadata={**given, **setting})
+        name, metadata = setting.get("prompt", "no_ambig"), found["configs"]["ambigbio_no_ambig"]["metadata"]
+        assert found["samples"]["ambigbio_no_ambig"][0]["doc"]["text"].startswith(f"{name} A\n[1] A: x\nAnswer:A.\n\n{name} B")
+        assert (metadata["prompts"], metadata["prompt"], metadata["demonstrations"]) == ("authors", name, "authors")
+    assert len(metadata["prompt_hashes"]["authors"]) == 16
+    assert str(tmp_path) not in json.dumps(metadata)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +150,8 @@ def test_demonstrations_are_of_one_entity_and_cite_what_says_so(kind):
     [
         ({"linking": "best"}, ConfigError, "linking: found 'best'"),
         ({"demonstrations": "none"}, ConfigError, "demonstrations: found 'none'"),
+        ({"prompts": "/nowhere"}, ConfigError, "AmbigBio_default_with_ambig.json: no such file"),
+        ({"prompt": "careful"}, ConfigError, "add prompts=DIR"),
         ({"generations": "nowhere.json"}, DataError, "nowhere.json: no such file"),
         ({"knowledge": "nowhere.sqlite"}, DataError, "nowhere.sqlite"),
         ({"judge": "nobody"}, ConfigError, "no judge is called"),

@@ -43,5 +43,5 @@ BENCHMARK = Benchmark(
     lead=LEAD,
     sections=sections,
     samples=SAMPLES,
-    settings=("protocol", "demonstrations", "knowledge", "knowledge_identity", "linking"),
+    settings=("protocol", "demonstrations", "prompts", "prompt", "prompt_hashes", "knowledge", "knowledge_identity", "linking"),
 )

@@ -1,7 +1,7 @@
 """The lm_eval tasks of AmbigBio: biographies from retrieved passages, marked by a judge."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
 from lm_factuality.benchmarks.biographies import metrics
+from lm_factuality.benchmarks.biographies.authors import PROMPTS, AuthorsPrompt
 from lm_factuality.benchmarks.biographies.benchmark import BENCHMARK
 from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, read_generations, to_doc
 from lm_factuality.benchmarks.biographies.judging import AmbigBio
@@ -29,10 +30,12 @@ class AmbigBioTask(JudgedTask):
 
     The metrics are those of ``metrics.SCORES``. Samples hold in ``filtered_resps`` the judge's record (see ``judging``).
 
-    ``metadata``: ``demonstrations`` (``ambiguous``, ``unambiguous``), ``judge``, ``judge_store``, ``generations`` (a file of
-    ALCE's JSON whose questions and passages are used, such as ``lm-factuality retrieve`` writes; default: the published
-    one), ``knowledge`` (an SQLite file of pages; default: the passages themselves), ``linking`` (``greedy``,
-    ``hungarian``), ``facts`` (``standalone``, ``as_written``), ``protocol`` (``paper``, ``code``), ``data_dir``.
+    ``metadata``: ``demonstrations`` (``ambiguous``, ``unambiguous``), ``prompts`` (a checkout of the authors' repository, or a
+    prompt in ALCE's format), ``prompt`` (of the checkout: ``with_ambig``, ``no_ambig``, ``careful``; default: that of
+    ``demonstrations``), ``judge``, ``judge_store``, ``generations`` (a file of ALCE's JSON whose questions and passages are used,
+    such as ``lm-factuality retrieve`` writes; default: the published one), ``knowledge`` (an SQLite file of pages; default: the
+    passages themselves), ``linking`` (``greedy``, ``hungarian``), ``facts`` (``standalone``,
+    ``as_written``), ``protocol`` (``paper``, ``code``), ``data_dir``.
     ``dataset_path`` names a file like ``generations``, relative to the YAML.
 
     Raises:
@@ -49,14 +52,15 @@ class AmbigBioTask(JudgedTask):
     def judged(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[Generation, Settings]:
         generations = metadata.get("generations")
         self._own_data = Path(str(generations)).expanduser() if generations else own_data(config, "JSON as ALCE has it")
-        self._demonstrations = str(metadata.get("demonstrations", "ambiguous"))
+        about, self._render = _renderer(
+            str(metadata.get("demonstrations", "ambiguous")), metadata.get("prompts"), metadata.get("prompt")
+        )
         source = metadata.get("knowledge")
         knowledge = Knowledge(Path(str(source))) if source and source != DOCUMENTS else None
         name = DOCUMENTS if knowledge is None else Path(str(source)).name
         linking, protocol = str(metadata.get("linking", "greedy")), str(metadata.get("protocol", "paper"))
         method = Method(knowledge, linking, protocol, str(metadata.get("facts", "standalone")))
-        about = {
-            "demonstrations": self._demonstrations,
+        about |= {
             "knowledge": name,
             "knowledge_identity": knowledge and knowledge.identity,
             "linking": linking,
@@ -69,9 +73,8 @@ class AmbigBioTask(JudgedTask):
     def read_documents(self) -> list[dict[str, Any]]:
         path, self.config.metadata["data"] = find_data(self._own_data, AMBIGBIO, self._data_dir)
         generations = read_generations([path], outputs=False)
-        render = _renderer(self._demonstrations)
         docs = [to_doc(each) for each in generations]
-        return [{**doc, "text": render(doc)} for doc in docs]
+        return [{**doc, "text": self._render(doc)} for doc in docs]
 
     def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         """A response's part in every mean; None where it has none."""
@@ -80,8 +83,9 @@ class AmbigBioTask(JudgedTask):
         return metrics.row_metrics(Row.from_record(results[0]))
 
 
-def _renderer(kind: str) -> Any:
-    """From a document to the prompt, with the demonstrations called ``kind``.
+def _renderer(kind: str, prompts: Any, prompt: Any) -> tuple[dict[str, Any], Callable[[Mapping[str, Any]], str]]:
+    """What results say of the prompt, and how it is made from a document: with the suite's demonstrations called ``kind``, or as
+    the authors' own ``prompt`` out of the checkout or file ``prompts``.
 
     Raises:
         ConfigError: there are none.
@@ -91,6 +95,14 @@ def _renderer(kind: str) -> Any:
     if kind not in demonstrations:
         known = " or ".join(demonstrations)
         raise ConfigError(f"demonstrations: found {kind!r}, expected {known}{did_you_mean(kind, demonstrations)}")
+    if prompts:
+        name = str(prompt or PROMPTS[kind])
+        authors = AuthorsPrompt(Path(str(prompts)).expanduser(), name)
+        about = {"demonstrations": "authors", "prompts": "authors", "prompt": name, "prompt_hashes": {"authors": authors.hash}}
+        return about, authors.render
+    if prompt:
+        raise ConfigError(f"prompt: found {prompt!r} without prompts; add prompts=DIR, a checkout of the authors' repository")
     environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string((folder / "prompt.jinja").read_text(encoding="utf-8"))
-    return lambda doc: template.render(demonstrations=demonstrations[kind], subject=doc).strip()
+    shown = demonstrations[kind]
+    return {"demonstrations": kind}, lambda doc: template.render(demonstrations=shown, subject=doc).strip()

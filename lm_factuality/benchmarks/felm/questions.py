@@ -23,12 +23,14 @@ _DEMONSTRATIONS = Path(__file__).resolve().parent / "prompts" / "demonstrations.
 @dataclass(frozen=True)
 class Question:
     """``subject`` is what the prompt called ``prompt`` is about; ``mode`` is the mode asked for, or ``vanilla`` if the row has
-    no references for it; ``num_units`` ids may be flagged."""
+    no references for it; ``num_units`` ids may be flagged; ``instructions`` is the mode whose instructions the authors give
+    (their script, protocol ``code``, gives those about references though it shows none)."""
 
     prompt: str
     mode: str
     subject: Mapping[str, Any]
     num_units: int
+    instructions: str
 
 
 class Questioner:
@@ -62,7 +64,8 @@ class Questioner:
             "passages": passages,
             "demonstration": self._demonstrations[_GROUPS.get(row.domain, "world")],
         }
-        return Question(f"felm/{unit}_{mode}", mode, subject, len(units))
+        instructions = self.mode if self.protocol == "code" and row.domain not in WITHOUT_REFERENCES else mode
+        return Question(f"felm/{unit}_{mode}", mode, subject, len(units), instructions)
 
     def _references(self, row: FelmRow, units: list[str], texts: tuple[str, ...]) -> tuple[list[str], list[str]]:
         """Links or chunks of documents. Math and reasoning have none; the authors' script has them in no prompt."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import string
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
 from lm_factuality.benchmarks.felm.claims import split_claims
 from lm_factuality.benchmarks.felm.evidence import choose, chunk
 from lm_factuality.benchmarks.felm.questions import MODES, UNITS, Questioner, segment_text
-from lm_factuality.benchmarks.felm.rows import FelmRow
+from lm_factuality.benchmarks.felm.rows import FelmRow, read_rows
 from lm_factuality.ground.errors import ConfigError
 
 ROW = FelmRow(
@@ -64,8 +66,6 @@ def test_protocol_code_blanks_segments_without_letters_and_shows_no_references()
 
 
 def test_the_published_file_loses_segments_to_the_authors_script_alone(shared: Path) -> None:
-    from lm_factuality.benchmarks.felm.rows import read_rows
-
     segments = [segment for row in read_rows(shared / "data" / "felm" / "all.jsonl") for segment in row.segments]
     assert sum(segment_text(each, "code") == "" for each in segments) == 124
     assert sum(segment_text(each) == "(no text)" for each in segments) == sum(not each.strip() for each in segments)
@@ -94,11 +94,51 @@ def test_prompts_of_a_checkout_are_read_from_there(tmp_path: Path) -> None:
     (folder / "prompt_wk_raw.txt").write_text("Their words.\n")
     authors = AuthorsPrompts(tmp_path)
     text = authors.render(ROW, Questioner("segment", "vanilla").ask(ROW))
-    assert text.startswith("Their words.\n\n\nQuestion: How many moons has Mars?\nSegments: \n1. Mars has two moons.\n2. They")
+    assert text == "Their words.\n\n\nQuestion: How many moons has Mars?\nSegments: 1. Mars has two moons.\n2. They  are big.\n"
     with pytest.raises(ConfigError, match=r"prompt_wk_cot\.txt"):
         authors.render(ROW, Questioner("segment", "cot").ask(ROW))
     with pytest.raises(ConfigError, match="expected a checkout"):
         AuthorsPrompts(folder)
+
+
+_THEIRS = {  # the file of each of the script's methods, for its domains
+    "vanilla": {"wk": "wk/prompt_wk_raw", "science": "sci/prompt_sci_raw", "math": "math/raw", "reasoning": "reasoning/raw"},
+    "cot": {"wk": "wk/prompt_wk_cot", "science": "sci/prompt_sci_cot", "math": "math/cot", "reasoning": "reasoning/cot"},
+    "link": {
+        "wk": "wk/prompt_wk_ret_link",
+        "science": "sci/prompt_sci_ret_link",
+        "math": "math/raw",
+        "reasoning": "reasoning/raw",
+    },
+    "doc": {
+        "wk": "wk/prompt_wk_ret_content",
+        "science": "sci/prompt_sci_ret_content",
+        "math": "math/raw",
+        "reasoning": "reasoning/raw",
+    },
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("protocol", ["paper", "code"])
+def test_the_authors_prompts_are_their_scripts_byte_for_byte(mode: str, protocol: str, shared: Path, tmp_path: Path) -> None:
+    """Against a rendering of the published rows by itself. With references, by ``paper``, they follow what the script writes."""
+    (tmp_path / "eval").mkdir()
+    (tmp_path / "eval" / "prompt").symlink_to(shared / "data" / "prompts" / "felm" / "prompt")
+    authors, questioner = AuthorsPrompts(tmp_path), Questioner("segment", mode, protocol)
+    rows = read_rows(shared / "data" / "felm" / "all.jsonl")
+    for row, line in zip(rows, (shared / "data" / "felm" / "all.jsonl").read_text(encoding="utf-8").split("\n"), strict=False):
+        raw = json.loads(line)
+        domain = "wk" if raw["domain"] == "writing_rec" else raw["domain"]
+        question = questioner.ask(row)
+        used = mode if protocol == "code" or question.mode == mode else "vanilla"
+        expected = (tmp_path / "eval" / "prompt" / "segment" / f"{_THEIRS[used][domain]}.txt").read_text() + "\n\nQuestion: "
+        expected += raw["prompt"] + "\nSegments: "
+        for number, segment in enumerate(raw["segmented_response"]):
+            letters = [place for place, sign in enumerate(segment) if sign in string.ascii_letters]
+            expected += f"{number + 1}. {segment[letters[0] :] if letters else ''}\n"
+        text = authors.render(row, question)
+        assert text == expected or (used in ("link", "doc") and protocol == "paper" and text.startswith(expected + "Reference "))
 
 
 def test_own_prompts_replace_the_suites_and_change_the_hash(tmp_path: Path) -> None:

@@ -1,0 +1,76 @@
+"""The authors' own prompts, against a rendering by itself of ALCE's format."""
+
+import gzip
+import json
+
+import pytest
+
+from lm_factuality.benchmarks.biographies.authors import NAMES, AuthorsPrompt
+from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
+from lm_factuality.ground.errors import ConfigError
+
+PROMPT = {
+    "instruction": "Write.",
+    "demo_sep": "\n\n\n",
+    "demo_prompt": "{INST}\n\nName: {Q}\n\n{D}\nAnswer: {A}",
+    "doc_prompt": "Document [{ID}] (Title: {T}): {P}\n",
+    "demos": [{"question": name, "answer": [f"{name}.", "So."], "docs": [{"title": name, "text": "x"}] * 6} for name in "ABC"],
+}
+DOC = {"question": "Tell me a bio of Ada", "passages": [{"title": "Ada", "text": "Ada {A} wrote."}]}
+
+
+def alce(prompt, item, is_test):
+    """The form of a demonstration filled in field by field: where {D}, {Q} and {A} stand does not change in ALCE's prompts."""
+    documents = "".join(
+        f"Document [{place + 1}] (Title: {each['title']}): {each['text']}\n" for place, each in enumerate(item["docs"][:5])
+    )
+    text = f"{prompt['instruction']}\n\nName of the person: {item['question']}\n\n{documents}\nAnswer:"
+    return text if is_test else text + item["answer"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_prompts_of_the_checkout_are_alces_byte_for_byte(name, shared, tmp_path):
+    folder = tmp_path / "ALCE"
+    folder.mkdir()
+    (folder / "AmbigBio_prompts").symlink_to(shared / "data" / "prompts" / "ambigbio")
+    path = shared / "data" / "ambigbio" / "generations_chatgpt-0301.json.gz"
+    prompt = json.loads((folder / "AmbigBio_prompts" / f"AmbigBio_default_{name}.json").read_text(encoding="utf-8"))
+    assert prompt["demo_prompt"] == "{INST}\n\nName of the person: {Q}\n\n{D}\nAnswer: {A}"
+    head = "".join(alce(prompt, each, False) + "\n\n\n" for each in prompt["demos"][:2])  # what numpy draws of three with seed 42
+    ours = AuthorsPrompt(tmp_path, name)
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        rows = json.load(file)["data"]
+    generations = read_generations([path], outputs=False)
+    for row, generation in zip(rows, generations, strict=True):
+        doc = to_doc(generation)
+        is_split = any("\nTitle: " in each["text"] for each in row["docs"])  # into passages, by the reader of citation logs
+        assert is_split or doc["passages"] == row["docs"]
+        assert ours.render(doc) == head + alce(prompt, {"question": row["question"], "docs": doc["passages"]}, True)
+
+
+def test_a_prompt_in_a_file(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(PROMPT))
+    text = AuthorsPrompt(path, "careful").render(DOC)
+    documents = "".join(f"Document [{number}] (Title: A): x\n" for number in range(1, 6))
+    assert text.startswith(f"Write.\n\nName: A\n\n{documents}\nAnswer:\nA.\nSo.\n\n\nWrite.\n\nName: B")
+    assert text.endswith(
+        "Write.\n\nName: Tell me a bio of Ada\n\nDocument [1] (Title: Ada): Ada  wrote.\n\nAnswer:"
+    )  # as ALCE does
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "message"),
+    [
+        (None, "careful", "no such file"),
+        ("{", "careful", "expected a checkout"),
+        (json.dumps({**PROMPT, "demos": PROMPT["demos"][:1]}), "careful", "demos"),
+        (json.dumps(PROMPT), "carefull", "expected one of with_ambig, no_ambig, careful"),
+    ],
+)
+def test_what_is_no_prompt_is_refused(content, name, message, tmp_path):
+    path = tmp_path / "mine.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ConfigError, match=message):
+        AuthorsPrompt(path, name)
