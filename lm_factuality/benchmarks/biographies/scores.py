@@ -74,7 +74,7 @@ def score(judged: JudgedBiography, protocol: str = "paper") -> Scores | None:
 
     Under ``protocol: code`` the groups lack the first fact, as ``biographies.method`` leaves it out there, so D-FActScore
     is over the facts in groups, a group without any counts among the biographies, and a response without a fact in a group has
-    no D-FActScore; entities are attributed in the order of the alphabet.
+    no D-FActScore; a fact is attributed to the entity that supports most facts of the response.
     """
     if not judged.facts:
         return None
@@ -150,14 +150,18 @@ def share(outcomes: Sequence[Outcome]) -> Share:
 
 def attributed(judged: JudgedBiography, protocol: str = "paper") -> list[int | None]:
     """The entity that each fact is from (section 2.4): among those whose pages support it, its own individual's; else that of
-    another individual; else the one retrieved first. Under ``protocol: code`` the first in the alphabet."""
+    another individual; else the one retrieved first. Under ``protocol: code`` the one that supports most facts of the response;
+    of equals the one that supports the earliest fact, then the first in the alphabet."""
     own = {fact: entity for group, entity in zip(judged.groups, judged.links, strict=True) for fact in group}
     linked = {entity for entity in judged.links if entity is not None}
+    alphabet = sorted(range(len(judged.entities)), key=judged.entities.__getitem__)
+    counts = Counter(entity for row in judged.matrix for entity in alphabet if row[entity].outcome == "supported")
+    commonest = {entity: place for place, (entity, _) in enumerate(counts.most_common())}  # equals stay in the order of counting
     found: list[int | None] = []
     for fact, row in enumerate(judged.matrix):
         supporting = [entity for entity, judgement in enumerate(row) if judgement.outcome == "supported"]
         if protocol == "code":
-            found.append(min(supporting, key=lambda entity: judged.entities[entity], default=None))
+            found.append(min(supporting, key=commonest.__getitem__, default=None))
         else:
             rank = {entity: (entity != own.get(fact), entity not in linked, entity) for entity in supporting}
             found.append(min(supporting, key=rank.__getitem__, default=None))

@@ -9,6 +9,7 @@ import random
 import numpy as np
 import pytest
 
+from lm_factuality.benchmarks.biographies.decisions import read_decisions
 from lm_factuality.benchmarks.biographies.link import greedy, hungarian, link, support
 from lm_factuality.benchmarks.biographies.scores import attributed, kind_of, length_penalty, score
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
@@ -99,8 +100,44 @@ def test_a_fact_is_from_its_own_individuals_entity_if_that_supports_it():
     found = judged(((0, 1), (2, 3)), "+++", "-++", "-+-", "+--", titles=("C", "B", "A"))
     assert found.links == (1, 1) or found.links == (1, 0)
     assert attributed(found)[:2] == [1, 1]
-    assert attributed(found, "code")[:2] == [2, 2]
+    assert attributed(found, "code") == [1, 1, 1, 0]
     assert attributed(judged(((0,),), "--")) == [None]
+
+
+def as_the_authors_attribute(rows, titles):
+    """By itself: each fact takes, of its supporters, the one that comes first when all are ordered by how many facts they support;
+    Python's sort leaves equals as they were first counted, in the alphabetical order of each fact's list."""
+    lists = [sorted(title for title, sign in zip(titles, row, strict=True) if sign == "+") for row in rows]
+    seen = list(dict.fromkeys(title for each in lists for title in each))
+    ordered = sorted(seen, key=lambda title: sum(title in each for each in lists), reverse=True)
+    return [next((title for title in ordered if title in each), None) for each in lists]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_code_protocol_attributes_facts_as_the_authors_script(seed):
+    draw = random.Random(seed)
+    titles = draw.sample(("Ada", "Bea", "Cid", "Dot", "Eve"), draw.randint(1, 5))
+    rows = ["".join(draw.choices("+-", k=len(titles))) for _ in range(draw.randint(1, 8))]
+    found = attributed(judged((tuple(range(len(rows))),), *rows, titles=titles), "code")
+    assert [None if entity is None else titles[entity] for entity in found] == as_the_authors_attribute(rows, titles)
+
+
+@pytest.mark.parametrize(
+    "name", ["chatgpt-0301__ambig", "chatgpt-0301__no-ambig", "llama2-13b-chat__ambig", "llama2-13b-chat__no-ambig"]
+)
+def test_the_code_protocol_keeps_what_the_authors_attributed(name, shared):
+    """The released files have of each fact's supporters only the one chosen: it is chosen again, and their mean number of entities
+    follows."""
+    decisions = read_decisions(shared / "data" / "ambigbio" / "decisions" / f"{name}.json.gz")
+    numbers = []
+    for response in filter(None, decisions.responses):
+        titles = sorted({fact.entity for fact in response.facts if fact.entity is not None}) or ["nobody"]
+        rows = ["".join("+" if fact.entity == title else "-" for title in titles) for fact in response.facts]
+        found = judged((tuple(range(len(rows))),), *rows, titles=titles)
+        chosen = [None if entity is None else titles[entity] for entity in attributed(found, "code")]
+        assert chosen == [fact.entity for fact in response.facts]
+        numbers.append(score(found, "code").num_entities)
+    assert sum(numbers) / len(numbers) == pytest.approx(decisions.recorded["num_supporting_topics"], abs=1e-12)
 
 
 @pytest.mark.parametrize(
