@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from judges.lexical.words import fold, read_patterns
+from judges.lexical.words import CAPITALS, fold, read_patterns
 
 _PATTERNS = read_patterns("facts")
 _LONGEST_NOUN = 5  # words of an item of a list
@@ -257,7 +257,7 @@ def _leading_name(sentence: str, target: tuple[str, ...]) -> tuple[tuple[str, ..
     end = 0
     while (match := _WORDING["name"].match(text, end)) and text[match.end() - 1 : match.end()] == " ":
         end = match.end()
-    if last := re.match(r"[A-Z][\w.'\u2019-]*", text[end:]):  # a last word that a comma or a bracket follows
+    if last := re.match(rf"[{CAPITALS}][\w.'\u2019-]*", text[end:]):  # a last word that a comma or a bracket follows
         end += last.end()
     words = tuple(word for word in _name_words(text[:end]) if word not in _SUFFIX)
     rest = text[len(text[:end].rstrip()) :]

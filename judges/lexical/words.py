@@ -15,14 +15,17 @@ import tantivy
 
 from lm_factuality.ground.packaged import load_yaml
 
+CAPITALS = "A-Z" + "".join(letter for letter in map(chr, range(0xC0, 0x2000)) if letter.isupper())
+
 
 def read_patterns(name: str) -> dict[str, re.Pattern[str]]:
-    """The regular expressions in ``name.yaml``. A list is one expression in pieces; ``{{name}}`` stands for an earlier one."""
+    """The regular expressions in ``name.yaml``. A list is one expression in pieces; ``{{name}}`` stands for an earlier one, and
+    ``A-Z`` for the capitals of all alphabets that have them."""
     texts: dict[str, str] = {}
     for key, value in load_yaml(__package__, f"{name}.yaml").items():
         text = value if isinstance(value, str) else "".join(value)
         texts[key] = re.sub(r"\{\{(\w+)\}\}", lambda match: texts[match[1]], text)
-    return {key: re.compile(text) for key, text in texts.items()}
+    return {key: re.compile(text.replace("A-Z", CAPITALS)) for key, text in texts.items()}
 
 
 _TABLE = load_yaml(__package__, "words.yaml")

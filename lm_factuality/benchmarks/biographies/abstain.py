@@ -2,9 +2,9 @@
 
 import re
 
-from lm_factuality.benchmarks.felm.claims import split_sentences
 from lm_factuality.benchmarks.felm_gen.answers import EMPTY, REFUSAL, UNENDING, no_answer
 from lm_factuality.ground.packaged import load_words
+from lm_factuality.ground.sentences import split_sentences
 
 _WORDS = load_words(__package__)
 _SORRY = r"(?:i'?m|i am)(?: \w+){0,2} sorry|(?:my )?(?:sorry|apologies)|i (?:\w+ )?apologi[sz]e"

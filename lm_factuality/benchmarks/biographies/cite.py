@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lm_factuality.benchmarks.biographies.types import Generation
-from lm_factuality.benchmarks.felm.claims import split_sentences
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.sentences import split_sentences
 
 Protocol = Literal["fixed", "code"]
 PROTOCOLS: tuple[Protocol, ...] = ("fixed", "code")

@@ -15,8 +15,8 @@ from pydantic import BaseModel
 
 from judges.lexical.facts import is_adverbial
 from judges.typed import Reply, Typed
-from lm_factuality.benchmarks.felm.claims import split_sentences
 from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.retrieval.bm25 import Searcher
 
 PROMPT = "biographies/decompose"

@@ -2,7 +2,7 @@
 
 import re
 
-from lm_factuality.benchmarks.felm.claims import split_sentences
+from lm_factuality.ground.sentences import split_sentences
 
 _WORD = re.compile(r"\w")
 _CONTEXT = 600  # characters of a prefix that a judge sees

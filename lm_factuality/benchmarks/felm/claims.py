@@ -13,16 +13,13 @@ from typing import Any
 
 from lm_factuality.benchmarks.felm.rows import FelmRow
 from lm_factuality.ground.records import read_lines, to_model
+from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.thinking import without_thinking
 
 _SEGMENT = re.compile(r"^[\s>#*_-]*segment\s*(\d+)\b[\s:.*_]*(.*)$", re.IGNORECASE)
 _CLAIM = re.compile(r"^[\s>*_-]*(?:claim\s*\d+\s*[.:)]*|\d+\s*[.)]|[-*•])[\s*_]*(.+?)[\s*_]*$", re.IGNORECASE)
 _NO_CLAIM = re.compile(r"\W*(?:none|no (?:factual )?claims?|n/?a)\b.*", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"[.!?][\"')\]”’]*(\s+)(?=[\"'(\[“‘]*[A-Z0-9])")
 _CLAUSE_END = re.compile(r";\s+|(?:\n|\\n)+")  # some published segments hold a backslash and an n for a line break
-_ABBREVIATION = re.compile(
-    r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|No|Inc|Ltd|Co|Gen|Lt|Col|[A-Z])\.|(?:^|\n|\\n|[:;]\s)\s*\d{1,3}\.)$"
-)
 
 
 @dataclass(frozen=True)
@@ -41,19 +38,6 @@ class RowClaims:
     def owners(self) -> list[int]:
         """The 1-based segment of each of ``numbered``."""
         return [segment for segment, claims in enumerate(self.claims, 1) for _ in claims]
-
-
-def split_sentences(text: str) -> list[str]:
-    """Sentences by their end marks, not split after initials, titles, common abbreviations and the numbers of lists."""
-    found: list[str] = []
-    borders = [0, *(end for match in _SENTENCE_END.finditer(text) for end in match.span(1)), len(text)]
-    for start, end in zip(borders[::2], borders[1::2], strict=True):
-        piece = text[start:end].strip()
-        if found and _ABBREVIATION.search(found[-1]):
-            found[-1] = f"{found[-1]} {piece}"
-        elif piece:
-            found.append(piece)
-    return found
 
 
 def split_claims(row: FelmRow) -> RowClaims:

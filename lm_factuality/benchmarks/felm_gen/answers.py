@@ -3,8 +3,8 @@
 import re
 
 from judges.verify import APOLOGY
-from lm_factuality.benchmarks.felm.claims import split_sentences
 from lm_factuality.ground.packaged import load_words
+from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.thinking import without_thinking
 
 EMPTY, REFUSAL, UNENDING = "empty", "refusal", "thinking without an end"

@@ -100,6 +100,14 @@ def groups_by_rules(name: str, text: str) -> list[list[str]]:
 )
 def test_rules_see_the_individuals_that_a_reader_sees(text, count):
     assert len(groups_by_rules("Tomas Reed", text)) == count
+    accented = (
+        text.replace("Tomás", "Emile")
+        .replace("Tomas", "Émile")
+        .replace("Reed", "Łosz")
+        .replace("Edward", "Édouard")
+        .replace("Samuel", "Óscar")
+    )
+    assert len(groups_by_rules("Émile Łosz", accented)) == count
 
 
 def test_rules_go_back_to_an_earlier_individual():

@@ -6,29 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lm_factuality.benchmarks.felm.claims import RowClaims, parse_claims, read_claims, split_claims, split_sentences, to_line
+from lm_factuality.benchmarks.felm.claims import RowClaims, parse_claims, read_claims, split_claims, to_line
 from lm_factuality.benchmarks.felm.rows import FelmRow
 from lm_factuality.ground.errors import DataError
 
 
 def row(*segments: str, index: str = "0") -> FelmRow:
     return FelmRow(index, "wk", "Why?", " ".join(segments), segments, (True,) * len(segments), (None,) * len(segments), (), ())
-
-
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
-        ("Dr. Ada Noor met Mr. Odd. They talked.", ["Dr. Ada Noor met Mr. Odd.", "They talked."]),
-        ("J. K. Lind wrote it. It sold.", ["J. K. Lind wrote it.", "It sold."]),
-        ("It costs 3.50 dollars. Fine.", ["It costs 3.50 dollars.", "Fine."]),
-        ("1. Milk is white. 2. Coal is black.", ["1. Milk is white.", "2. Coal is black."]),
-        ('She said "Go." He went.', ['She said "Go."', "He went."]),
-        ("", []),
-    ],
-)
-def test_sentences(text: str, sentences: list[str]) -> None:
-    assert split_sentences(text) == sentences
 
 
 def test_every_clause_is_a_claim() -> None:
