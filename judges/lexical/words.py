@@ -14,6 +14,7 @@ from itertools import groupby
 import tantivy
 
 from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.sentences import split_sentences
 
 CAPITALS = "A-Z" + "".join(letter for letter in map(chr, range(0xC0, 0x2000)) if letter.isupper())
 
@@ -48,8 +49,6 @@ _STATES = re.compile(r"\bU\.? ?S\.?(?: ?A\.?)?(?=\W|$)")
 _INITIALS = re.compile(r"\b(?:[A-Z]\.){2,}")
 _NUMBER = r"\d+(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\d+"
 _TOKEN = re.compile(rf"(?P<number>{_NUMBER})(?P<suffix>st|nd|rd|th|s)?(?![^\W\d_])|[^\W_]+(?:['\u2019][^\W_]+)*")
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"'\u201d\u2019)]*\s+(?=[\"'\u201c\u2018(]?[A-Z0-9])|\n+")
-_ABBREVIATED = re.compile(r"(?:\b[A-Z]|\b(?:Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Rev|Gen|Col|Lt|Capt|vs|No|c))\.$")
 _CACHED = 4096  # passages that are read once, however many claims cite them
 
 _STEMMER = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw()).filter(tantivy.Filter.stemmer("english")).build()
@@ -101,14 +100,8 @@ def fold(text: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of ``text``: ends at a full stop before a capital, unless it belongs to an initial or a title."""
-    parts: list[str] = []
-    for part in _SENTENCE_END.split(text):
-        if parts and _ABBREVIATED.search(parts[-1]):
-            parts[-1] = f"{parts[-1]} {part}"
-        elif part.strip():
-            parts.append(part)
-    return parts
+    """The sentences of ``text``; a line ends one too."""
+    return [sentence for line in text.split("\n") for sentence in split_sentences(line)]
 
 
 @lru_cache(_CACHED)

@@ -11,7 +11,9 @@ _UNSPACED = "[\u3002\uff01\uff1f\uff61\u0964\u0965\u06d4\u1362\u104b\u17d4]+[\"'
 _END = re.compile(rf"{_SPACED}|(?P<unspaced>{_UNSPACED})\s*")
 _OPENING = "\"'([\u201c\u2018\u00ab\u00bf\u00a1"
 _TAIL = 40  # characters before an end in which an abbreviation shows
-_TITLE = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|St|vs|No|Gen|Lt|Col)\.$|(?:^|\n|\\n|[:;]\s)\s*\d{1,3}\.$")  # and numbers of lists
+_TITLE = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|Rev|St|vs|No|Gen|Lt|Col|Capt|ca?)\.$")
+# The number of an item of a list. Some published texts hold a backslash and an n for a line break.
+_LISTED = re.compile(r"(?:^|\n|\\n|[:;]\s)\s*\d{1,3}\.$")
 _INITIAL = re.compile(r"\b(?:Jr|Sr|etc|Inc|Ltd|Co|[A-Z])\.$")  # these may end a sentence: a word tells that seldom follows a name
 _BEGINNING = re.compile(
     r"(?:He|She|It|They|We|You|His|Her|Its|Their|Our|This|That|These|Those|There|The|An|In|On|At|As|After|Before|When|While|During|"
@@ -51,4 +53,7 @@ def _ends(text: str) -> Iterator[tuple[int, int]]:
 
 def _is_open(before: str, after: str) -> bool:
     """Whether the sentence goes on: ``before`` ends in an abbreviation, and what comes ``after`` does not begin a sentence."""
-    return bool(_TITLE.search(before)) or bool(_INITIAL.search(before) and not _BEGINNING.match(after))
+    last = before.split()[-1] if before.endswith(".") else ""
+    if (last[:-1].isdigit() or "\\n" in last) and _LISTED.search(before):
+        return True
+    return bool(_TITLE.search(last)) or bool(_INITIAL.search(last) and not _BEGINNING.match(after))
