@@ -259,7 +259,7 @@ ALL = 500  # responses; those that are not in the log cite nothing that exists
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("sentences", ["punkt", "rules"])
 def test_recorded_verdicts_give_the_authors_figures(shared, name, sentences):
-    """Recall to the last digit with ALCE's sentences, within 0.75 points with ours. Precision lies between the ends that the
+    """Recall to the last digit with ALCE's sentences, within 0.8 points with ours, which does not end one behind "born c.". Precision lies between the ends that the
     log allows: it has no verdict on one of several passages alone."""
     try:
         split = find_splitter(sentences)
@@ -272,7 +272,7 @@ def test_recorded_verdicts_give_the_authors_figures(shared, name, sentences):
     recall = 100 * sum(each.recall() for each in judged) / ALL
     best = 100 * sum(each.precision() for each in judged) / ALL
     worst = 100 * sum(map(least_precision, judged)) / ALL
-    assert recall == pytest.approx(content["citation_rec"], abs=1e-9 if sentences == "punkt" else 0.75)
+    assert recall == pytest.approx(content["citation_rec"], abs=1e-9 if sentences == "punkt" else 0.8)
     assert worst < content["citation_prec"] < best
 
 
