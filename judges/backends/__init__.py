@@ -74,7 +74,7 @@ BACKENDS: Mapping[str, Entry] = {
         ("options",),
         capabilities=Capabilities(
             reads_prompts=False,
-            kinds=("verify", "segments", "claims", "decompose", "group"),
+            kinds=("verify", "segments", "claims", "marks", "decompose", "group"),
             needs_evidence=True,
             is_reproducible=True,
             portable_options=("threshold",),

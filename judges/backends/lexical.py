@@ -41,8 +41,8 @@ class LexicalBackend:
 
     ``verify``: the reason, the verdict and its probability; a fact beside the page of an ``entity`` is judged by the coefficients
     of ``python -m lm_factuality.benchmarks.biographies.fit_facts``. ``segments`` and ``claims``: ``Answer:`` with the numbers of
-    the units below the threshold, or ``ALL_CORRECT``; a unit without content words says nothing that could be wrong. By rules,
-    ``decompose`` and ``group``. Any other kind, and a claim or unit without passages, gets an error.
+    the units below the threshold, or ``ALL_CORRECT``; ``marks``: these units as JSON. A unit without content words says nothing
+    that could be wrong. By rules, ``decompose`` and ``group``. Any other kind, and a claim or unit without passages, gets an error.
     """
 
     reads_subject = True
@@ -83,7 +83,11 @@ class LexicalBackend:
             return Answer(None, error="no evidence: the lexical judge needs passages")
         if kind == "verify":
             return _verify(self._fact_model if "entity" in subject else self._model, subject["claim"], passages)
-        return Answer(_flag(self._model, subject["units"], passages), "stop")
+        flagged = _flag(self._model, subject["units"], passages)
+        if kind == "marks":
+            return _reply(wrong=[{"number": number, "reason": reason, "type": None} for number, reason in flagged.items()])
+        thought = " / ".join(f"{number}: {reason}" for number, reason in flagged.items())
+        return Answer(f"Thought: {thought}\nAnswer: {','.join(map(str, flagged)) or 'ALL_CORRECT'}", "stop")
 
 
 def open_backend(config: JudgeConfig, purse: Purse | None) -> LexicalBackend:
@@ -91,11 +95,10 @@ def open_backend(config: JudgeConfig, purse: Purse | None) -> LexicalBackend:
     return LexicalBackend(config.options)
 
 
-def _flag(model: LexicalModel, units: Sequence[str], passages: Sequence[Passage]) -> str:
+def _flag(model: LexicalModel, units: Sequence[str], passages: Sequence[Passage]) -> dict[int, str]:
+    """The numbers of the units that the passages do not support, and why."""
     judged = {number: model.judge(unit, passages) for number, unit in enumerate(units, 1) if read(unit).content}
-    flagged = {number: _line(support.reason) for number, support in judged.items() if not support.is_supported}
-    thought = " / ".join(f"{number}: {reason}" for number, reason in flagged.items())
-    return f"Thought: {thought}\nAnswer: {','.join(map(str, flagged)) or 'ALL_CORRECT'}"
+    return {number: _line(support.reason) for number, support in judged.items() if not support.is_supported}
 
 
 def _verify(model: LexicalModel, claim: str, passages: Sequence[Passage]) -> Answer:

@@ -7,15 +7,18 @@ not false: it sees only the row's own false wording. Wordings that do not differ
 not") are beyond it, and their generations are unscored.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from __future__ import annotations
 
-from judges.answers import Answer
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 from judges.lexical.words import read
-from judges.verify import SUPPORTED, Pair, Verification, combine
+from judges.verify import SUPPORTED, Pair, Verification, verify
 from lm_factuality.benchmarks.factor_generation.marks import FALSE, NEUTRAL, TRUE, Mark
 
-PROMPT = "verify"
+if TYPE_CHECKING:
+    from judges.judge import Judge
+
 CAUTION = (
     "The judge reads no prompt and sees only whether a generation has the words of the row's own true or false wording: one that "
     "states or violates the fact in other words counts as neutral. A language model as the judge can find those."
@@ -23,15 +26,15 @@ CAUTION = (
 NO_CONTENT_WORD = "the wordings differ in no content word, all that the lexical judge sees"
 
 
-def questions(subjects: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def pairs(subjects: Sequence[Mapping[str, Any]]) -> list[Pair]:
     """The two questions about each of ``subjects`` that can be asked, the true wording's first. Subjects are those of the
     prompt ``factor_generation/mark``."""
-    return [pair.subject for subject in subjects if _can_tell(subject) for pair in _pairs(subject)]
+    return [pair for subject in subjects if _can_tell(subject) for pair in _pairs(subject)]
 
 
-def read_marks(subjects: Sequence[Mapping[str, Any]], answers: Sequence[Sequence[Answer]]) -> list[Mark]:
-    """The mark of each of ``subjects``; ``answers`` are those to ``questions(subjects)``, one list a question."""
-    found = iter([combine(each) for each in answers])
+def marks(judge: Judge, subjects: Sequence[Mapping[str, Any]], description: str) -> list[Mark]:
+    """The mark of each of ``subjects``."""
+    found = iter(verify(judge, pairs(subjects), description))
     return [_mark(next(found), next(found)) if _can_tell(each) else Mark(None, NO_CONTENT_WORD) for each in subjects]
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, StrictFloat, StrictInt
 
+from judges.verify import plan
 from lm_factuality.benchmarks.factor_generation import by_support
-from lm_factuality.benchmarks.factor_generation.marks import Mark, read_mark, vote
+from lm_factuality.benchmarks.factor_generation.marks import Mark, MarkReply, vote
 from lm_factuality.benchmarks.factor_generation.report import to_summary, to_table
 from lm_factuality.benchmarks.factor_generation.sentences import complete, end_of
 from lm_factuality.benchmarks.factor_generation.tally import Record
@@ -63,16 +64,18 @@ class FactorGeneration:
 
     def plan(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[tuple[str, Plan]]:
         sentences = [_sentences(doc, texts) for doc, texts in zip(docs, responses, strict=True)]
-        return [("marking", judge.plan(*_questions(judge, _subjects(docs, sentences))))]
+        subjects = _subjects(docs, sentences)
+        if reads_prompt(judge.config):
+            return [("marking", judge.plan(PROMPT, subjects, reply=MarkReply))]
+        return [("marking", plan(judge, by_support.pairs(subjects)))]
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
         sentences = [_sentences(doc, texts) for doc, texts in zip(docs, responses, strict=True)]
         subjects = _subjects(docs, sentences)
-        answers = judge.ask(*_questions(judge, subjects), _DESCRIPTION)
         if reads_prompt(judge.config):
-            found = iter([vote([read_mark(answer) for answer in each]) for each in answers])
+            found = map(vote, judge.ask_typed(PROMPT, MarkReply, subjects, _DESCRIPTION))
         else:
-            found = iter(by_support.read_marks(subjects, answers))
+            found = iter(by_support.marks(judge, subjects, _DESCRIPTION))
         marks = [[next(found) if sentence else Mark(None, NO_WORD) for sentence in each] for each in sentences]
         return [_record(*each) for each in zip(docs, sentences, marks, strict=True)]
 
@@ -109,13 +112,6 @@ def _sentences(doc: Mapping[str, Any], responses: Sequence[str]) -> list[str | N
 def _subjects(docs: Docs, sentences: Sequence[Sequence[str | None]]) -> list[dict[str, Any]]:
     pairs = zip(docs, sentences, strict=True)
     return [mark_subject(doc, sentence) for doc, each in pairs for sentence in each if sentence]
-
-
-def _questions(judge: Judge, subjects: Sequence[dict[str, Any]]) -> tuple[str, Sequence[dict[str, Any]]]:
-    """The prompt, and what it is asked about."""
-    if reads_prompt(judge.config):
-        return PROMPT, subjects
-    return by_support.PROMPT, by_support.questions(subjects)
 
 
 def _record(doc: Mapping[str, Any], sentences: Sequence[str | None], marks: Sequence[Mark]) -> Record:

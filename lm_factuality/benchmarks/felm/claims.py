@@ -1,24 +1,25 @@
 """The claims in a row's segments (section 4.1 of the paper): what a claim-based judge checks instead of segments.
 
-A judge extracts them once, in the format of the paper's table 5, and they are kept in a file that all judges share. Without a
-judge, ``split_claims`` is the stated fallback: each clause of a segment is a claim.
+A judge extracts them once, and they are kept in a file that all judges share. Without a judge, ``split_claims`` is the stated
+fallback: each clause of a segment is a claim.
 """
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from judges.answers import Answer
+from judges.typed import Reply, Typed, read_reply
 from lm_factuality.benchmarks.felm.rows import FelmRow
 from lm_factuality.ground.records import read_lines, to_model
 from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.thinking import without_thinking
 
-_SEGMENT = re.compile(r"^[\s>#*_-]*segment\s*(\d+)\b[\s:.*_]*(.*)$", re.IGNORECASE)
-_CLAIM = re.compile(r"^[\s>*_-]*(?:claim\s*\d+\s*[.:)]*|\d+\s*[.)]|[-*•])[\s*_]*(.+?)[\s*_]*$", re.IGNORECASE)
-_NO_CLAIM = re.compile(r"\W*(?:none|no (?:factual )?claims?|n/?a)\b.*", re.IGNORECASE)
+_SEGMENT = re.compile(r"^\W*segment\s*(\d{1,9})\b", re.IGNORECASE | re.MULTILINE)
+_CLAIM = re.compile(r"^\W*claim\s*\d+\b[\s.:)*]*(.*\w.*?)[\s*]*$", re.IGNORECASE | re.MULTILINE)
 _CLAUSE_END = re.compile(r";\s+|(?:\n|\\n)+")  # some published segments hold a backslash and an n for a line break
 
 
@@ -55,40 +56,52 @@ def split_claims(row: FelmRow) -> RowClaims:
     return RowClaims(row.index, claims, "rules")
 
 
-def parse_claims(row: FelmRow, output: str, source: str, is_cut_off: bool = False) -> RowClaims:
-    """The claims in a judge's output. An output that names segments which do not exist, leaves one out, or says of one something
-    that is neither a claim nor "No claims" is a problem: claims that nobody extracted would pass for claims without errors."""
-    found: dict[int, list[str]] = {}
-    current: list[str] | None = None
-    stray = ""
-    for line in (without_thinking(output) or "").splitlines():
-        if heading := _SEGMENT.match(line):
-            current = found.setdefault(int(heading[1]), [])
-            line = heading[2]
-        if current is None or not line.strip(" \t*_-#>:.`"):
-            continue
-        claim = _CLAIM.match(line)
-        text = claim[1] if claim else line.strip()
-        if claim and not _NO_CLAIM.fullmatch(text):
-            current.append(text)
-        elif not claim and not _NO_CLAIM.fullmatch(text):
-            stray = stray or text
-    missing = [number for number in range(1, len(row.segments) + 1) if number not in found]
-    problem = None
-    if not found:
-        problem = "no line 'Segment N:' in the output"
-    elif outside := [number for number in found if not 1 <= number <= len(row.segments)]:
-        problem = f"segment {outside[0]} of {len(row.segments)}"
-    elif is_cut_off:
-        problem = f"cut off in segment {max(found)} of {len(row.segments)}"
-    elif missing:
-        problem = f"nothing about segment {missing[0]} of {len(row.segments)}"
-    elif stray:
-        problem = f"neither a claim nor 'No claims': {stray[:60]!r}"
-    elif not any(found.values()):
-        problem = "no claims in the output"
-    claims = tuple(tuple(found.get(number, ())) for number in range(1, len(row.segments) + 1))
-    return RowClaims(row.index, () if problem else claims, source, problem)
+class SegmentClaims(Reply):
+    """The claims of a segment, numbered from 1; none if it states no facts."""
+
+    segment: int
+    claims: list[str]
+
+
+class ClaimsReply(Reply):
+    """The claims of every segment."""
+
+    segments: list[SegmentClaims]
+
+
+def check_claims(reply: ClaimsReply, subject: Mapping[str, Any]) -> str:
+    """A :data:`judges.typed.Check`: every segment is there once. Claims that nobody extracted would pass for claims without
+    errors."""
+    numbers, count = [each.segment for each in reply.segments], len(subject["units"])
+    if outside := [number for number in numbers if not 1 <= number <= count]:
+        return f"segment {outside[0]} of {count}"
+    if missing := sorted({*range(1, count + 1)} - {*numbers}):
+        return f"nothing about segment {missing[0]} of {count}"
+    if len(numbers) > count:
+        return "a segment twice"
+    return "" if any(each.claims for each in reply.segments) else "no claims"
+
+
+def to_claims(row: FelmRow, read: Typed[ClaimsReply], source: str) -> RowClaims:
+    """The claims of a judge's reply, or its problem."""
+    if read.value is None:
+        return RowClaims(row.index, (), source, read.problem)
+    found = {each.segment: tuple(each.claims) for each in read.value.segments}
+    return RowClaims(row.index, tuple(found[number] for number in sorted(found)), source)
+
+
+def read_text(answer: Answer, subject: Mapping[str, Any]) -> Typed[ClaimsReply]:
+    """The claims in an answer to the authors' prompt: ``Segment N:`` and below it ``Claim N. ...`` (table 5)."""
+    if answer.text is None or answer.is_cut_off or not (text := without_thinking(answer.text)):
+        return read_reply(answer, ClaimsReply, subject, check_claims)  # which says why
+    _, *parts = _SEGMENT.split(text)
+    found = [
+        SegmentClaims(segment=int(number), claims=_CLAIM.findall(below))
+        for number, below in zip(parts[::2], parts[1::2], strict=True)
+    ]
+    reply = ClaimsReply(segments=found)
+    problem = check_claims(reply, subject) if found else "no line 'Segment N:'"
+    return Typed(None if problem else reply, problem, answer)
 
 
 def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:

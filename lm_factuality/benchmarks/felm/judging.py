@@ -8,7 +8,7 @@ from typing import Any
 from judges.answers import Answer
 from judges.judge import Judge, Plan
 from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
-from lm_factuality.benchmarks.felm.claims import RowClaims, parse_claims
+from lm_factuality.benchmarks.felm.claims import ClaimsReply, RowClaims, check_claims, read_text, to_claims
 from lm_factuality.benchmarks.felm.counts import JudgedResponse
 from lm_factuality.benchmarks.felm.questions import CLAIM_PROMPT, Question, Questioner, extraction_subject
 from lm_factuality.benchmarks.felm.rows import FelmRow
@@ -56,8 +56,12 @@ def extract_claims(
     """The claims of every row; a row whose answer cannot be used has a problem instead. ``authors`` are prompts to use instead of
     the suite's."""
     prompt, subjects = _extractions(rows, authors)
-    answers = judge.ask(prompt, subjects, "claims", samples=1, max_tokens=max_tokens)
-    return [_claims_of(row, answer, judge.name) for row, (answer,) in zip(rows, answers, strict=True)]
+    if authors is None:
+        read = judge.ask_typed(prompt, ClaimsReply, subjects, "claims", check_claims, samples=1, max_tokens=max_tokens)
+    else:
+        answers = judge.ask(prompt, subjects, "claims", samples=1, max_tokens=max_tokens)
+        read = [[read_text(answer, subject)] for subject, (answer,) in zip(subjects, answers, strict=True)]
+    return [to_claims(row, reply, judge.name) for row, (reply,) in zip(rows, read, strict=True)]
 
 
 def plan_claims(
@@ -65,7 +69,7 @@ def plan_claims(
 ) -> list[tuple[str, Plan]]:
     """What ``extract_claims`` would send."""
     prompt, subjects = _extractions(rows, authors)
-    return [(prompt, judge.plan(prompt, subjects, samples=1, max_tokens=max_tokens))]
+    return [(prompt, judge.plan(prompt, subjects, samples=1, reply=None if authors else ClaimsReply, max_tokens=max_tokens))]
 
 
 def _questions(
@@ -117,9 +121,3 @@ def _extractions(rows: Sequence[FelmRow], authors: AuthorsPrompts | None) -> tup
     return AS_GIVEN, [
         {**subject, "text": authors.render_extraction(row, subject)} for row, subject in zip(rows, subjects, strict=True)
     ]
-
-
-def _claims_of(row: FelmRow, answer: Answer, source: str) -> RowClaims:
-    if answer.text is None:
-        return RowClaims(row.index, (), source, answer.error or "no answer")
-    return parse_claims(row, answer.text, source, answer.is_cut_off)

@@ -2,7 +2,6 @@
 
 import re
 
-from judges.verify import APOLOGY
 from lm_factuality.ground.packaged import load_words
 from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.thinking import without_thinking
@@ -12,7 +11,7 @@ _WORDS = load_words(__package__)
 _REFUSING = re.compile(
     rf"\bI(?:'m| am)? (?:\w+ ){{0,2}}?(?:(?:{_WORDS['will_not']}) (?:\w+ ){{0,2}}?(?:{_WORDS['refused']})|"
     rf"(?:don'?t|do not) (?:\w+ )?(?:have (?:\w+ ){{0,3}}?(?:{_WORDS['lacked']})|know))\b|"
-    rf"\bno information (?:on|about|available)\b|^\W*{APOLOGY}\W*$",
+    rf"\bno information (?:on|about|available)\b|^\W*(?:{_WORDS['apology']})\W*$",
     re.IGNORECASE,
 )
 _AROUND_IT = re.compile(_WORDS["around"], re.IGNORECASE)

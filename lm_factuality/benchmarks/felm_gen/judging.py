@@ -10,16 +10,25 @@ from pydantic import BaseModel
 
 from lm_factuality.benchmarks.felm_gen import metrics
 from lm_factuality.benchmarks.felm_gen.answers import no_answer, to_answer
-from lm_factuality.benchmarks.felm_gen.marks import MARK_PROMPT, Marks, mark_subject, read_marks
-from lm_factuality.benchmarks.felm_gen.segments import BY_JUDGE, CUT_PROMPT, CUT_TOKENS, Cut, cut_by_judge, cut_by_rules
+from lm_factuality.benchmarks.felm_gen.marks import MARK_PROMPT, Marks, MarksReply, check_marks, mark_subject, read_marks
+from lm_factuality.benchmarks.felm_gen.segments import (
+    BY_JUDGE,
+    CUT_PROMPT,
+    CUT_TOKENS,
+    Cut,
+    CutReply,
+    check_cut,
+    cut_by_judge,
+    cut_by_rules,
+    cut_subject,
+    pieces_of,
+)
 from lm_factuality.ground.console import counted, shown
 from lm_factuality.ground.records import to_model
 from lm_factuality.harness.generation import Docs, Table, Verdict
 
 if TYPE_CHECKING:
     from judges.judge import Judge, Plan
-
-_CUT = "cut"  # the kind of a subject whose text is to be cut into segments
 
 
 class _Doc(BaseModel):
@@ -59,39 +68,41 @@ class FelmGen:
 
     def plan(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[tuple[str, Plan]]:
         """Which segments will be marked is not known before they are cut: the second step is planned on those that rules cut,
-        which is what it costs but for a few separators."""
+        which is about what it costs."""
         items = _items(docs, responses)
         cut = [item for item in items if _is_cut_by(judge, item)]
         cuts = [None if item.problem else cut_by_rules(item.answer, item.domain) for item in items]
-        steps = [("cutting", judge.plan(CUT_PROMPT, _cut_subjects(cut), samples=1, max_tokens=CUT_TOKENS))] if cut else []
-        return [*steps, ("marking", judge.plan(MARK_PROMPT, _mark_subjects(items, cuts)))]
+        subjects = [cut_subject(item.answer) for item in cut]
+        cutting = judge.plan(CUT_PROMPT, subjects, samples=1, reply=CutReply, max_tokens=CUT_TOKENS)
+        marking = judge.plan(MARK_PROMPT, _mark_subjects(items, cuts), reply=MarksReply)
+        return [*([("cutting", cutting)] if cut else []), ("marking", marking)]
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
         items = _items(docs, responses)
         cuts = self._cut(judge, items)
-        asked = judge.ask(MARK_PROMPT, _mark_subjects(items, cuts), "marking segments")
-        answers = iter(asked)
+        subjects = _mark_subjects(items, cuts)
+        replies = iter(judge.ask_typed(MARK_PROMPT, MarksReply, subjects, "marking segments", check_marks))
         records: list[Verdict] = []
         for item, cut in zip(items, cuts, strict=True):
             if cut is None:
                 records.append(_record(item, None, Marks(None), []))
                 continue
-            outputs = next(answers)
-            marks = read_marks(outputs, len(cut.segments), item.domain)
-            records.append(_record(item, cut, marks, [each.text or "" for each in outputs]))
+            read = next(replies)
+            marks = read_marks(read, len(cut.segments), item.domain)
+            records.append(_record(item, cut, marks, [each.answer.text or "" for each in read]))
         return records
 
     def _cut(self, judge: Judge, items: Sequence[_Item]) -> list[Cut | None]:
         """The segments of each answer; None for what is no answer."""
         asked = [item for item in items if _is_cut_by(judge, item)]
-        subjects = _cut_subjects(asked)
-        answers = iter(judge.ask(CUT_PROMPT, subjects, "cutting responses", samples=1, max_tokens=CUT_TOKENS) if asked else [])
+        subjects, doing = [cut_subject(item.answer) for item in asked], "cutting responses"
+        found = judge.ask_typed(CUT_PROMPT, CutReply, subjects, doing, check_cut, 1, max_tokens=CUT_TOKENS) if asked else []
+        replies = iter(found)
 
         def cut(item: _Item) -> Cut:
-            by_judge = _is_cut_by(judge, item)
-            return (
-                cut_by_judge(item.answer, item.domain, next(answers)[0]) if by_judge else cut_by_rules(item.answer, item.domain)
-            )
+            if _is_cut_by(judge, item):
+                return cut_by_judge(item.answer, item.domain, next(replies)[0])
+            return cut_by_rules(item.answer, item.domain)
 
         return [None if item.problem else cut(item) for item in items]
 
@@ -134,11 +145,10 @@ def _items(docs: Docs, responses: Sequence[Sequence[str]]) -> list[_Item]:
 
 
 def _is_cut_by(judge: Judge, item: _Item) -> bool:
-    return item.problem is None and item.domain in BY_JUDGE and judge.config.capabilities.can_answer(_CUT)
-
-
-def _cut_subjects(items: Sequence[_Item]) -> list[dict[str, Any]]:
-    return [{"kind": _CUT, "text": item.answer} for item in items]
+    """Not what is one piece: there is nothing to put together."""
+    if item.problem is not None or item.domain not in BY_JUDGE or not judge.config.capabilities.can_answer("cut"):
+        return False
+    return len(pieces_of(item.answer)) > 1
 
 
 def _mark_subjects(items: Sequence[_Item], cuts: Sequence[Cut | None]) -> list[dict[str, Any]]:

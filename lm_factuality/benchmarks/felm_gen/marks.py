@@ -1,26 +1,35 @@
 """What a judge is asked about the segments of a response, and what it said: which are wrong, and how (section 3.6)."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from typing import Any, Literal, get_args
 
-from judges.answers import Answer
-from lm_factuality.benchmarks.felm.questions import Questioner
-from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES, FelmRow
-from lm_factuality.benchmarks.felm.verdicts import Verdict, read_verdict, vote
-from lm_factuality.ground.thinking import without_thinking
+from judges.typed import Reply, Typed
+from lm_factuality.benchmarks.felm.evidence import choose
+from lm_factuality.benchmarks.felm.questions import segment_text
+from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
+from lm_factuality.benchmarks.felm.verdicts import Verdict, vote
 
 MARK_PROMPT = "felm_gen/mark_segments"
-TYPES = ("knowledge", "reasoning", "irrelevant", "fooled")
+ErrorType = Literal["knowledge", "reasoning", "irrelevant", "fooled"]
+TYPES: tuple[str, ...] = get_args(ErrorType)
 UNTYPED = "untyped"  # an error of which the judge does not say the type; the lexical judge never does
-_TYPE_LINE = re.compile(
-    rf"^[\s>*_#-]*type\s*(?:of\s*)?(?:segment\s*)?#?\(?(\d{{1,9}})\)?[\s*_]*[:：.)-][\s*_\"']*({'|'.join(TYPES)})",
-    re.IGNORECASE | re.MULTILINE,
-)
-_LONGEST = 200  # characters of a judge's error that a reason quotes
+_NO_EVIDENCE = "no evidence"
+
+
+class WrongSegment(Reply):
+    """A segment with an error, numbered from 1."""
+
+    number: int
+    reason: str
+    type: ErrorType | None = None
+
+
+class MarksReply(Reply):
+    """The segments with errors."""
+
+    wrong: list[WrongSegment]
 
 
 @dataclass(frozen=True)
@@ -34,65 +43,42 @@ class Marks:
 
 def mark_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> dict[str, Any]:
     """What the prompt is about: the question, the segments, and of each reference the chunk nearest to them."""
-    row = FelmRow(
-        index=str(doc["index"]),
-        domain=str(doc["domain"]),
-        prompt=str(doc["prompt"]),
-        response="",
-        segments=tuple(segments),
-        labels=(True,) * len(segments),
-        error_types=(None,) * len(segments),
-        references=(),
-        reference_texts=tuple(doc.get("reference_texts") or ()),
-    )
-    subject = _questioner().ask(row).subject
-    return {**subject, "demonstration_type": "reasoning" if row.domain in WITHOUT_REFERENCES else "knowledge"}
+    question, units = str(doc["prompt"]), [segment_text(segment) for segment in segments]
+    is_reasoning = doc["domain"] in WITHOUT_REFERENCES
+    texts = () if is_reasoning else tuple(doc.get("reference_texts") or ())
+    passages = choose(texts, "\n".join([question, *units]))
+    return {"kind": "marks", "question": question.strip(), "units": units, "passages": passages, "is_reasoning": is_reasoning}
 
 
-@cache
-def _questioner() -> Questioner:
-    """One for all rows: it reads the demonstrations from their file."""
-    return Questioner("segment", "doc")
+def check_marks(reply: MarksReply, subject: Mapping[str, Any]) -> str:
+    """A :data:`judges.typed.Check`: the numbers are those of segments, and none is there twice."""
+    numbers, count = [each.number for each in reply.wrong], len(subject["units"])
+    if outside := [number for number in numbers if not 1 <= number <= count]:
+        return f"segment {outside[0]} of {count}"
+    return "a segment twice" if len(set(numbers)) < len(numbers) else ""
 
 
-def read_marks(answers: Sequence[Answer], num_segments: int, domain: str) -> Marks:
-    """The majority of what ``answers`` say, as ``felm.verdicts.vote`` has it; of the types that they give to a segment the
+def read_marks(replies: Sequence[Typed[MarksReply]], num_segments: int, domain: str) -> Marks:
+    """The majority of what ``replies`` say, as ``felm.verdicts.vote`` has it; of the types that they give to a segment the
     commonest, the first of equals. All errors in math and reasoning are reasoning errors, as in the paper."""
-    verdicts = [_verdict(answer, num_segments) for answer in answers]
+    verdicts = [_verdict(each) for each in replies]
     verdict = verdicts[0] if len(verdicts) == 1 else vote(verdicts)
     if verdict.flagged is None:
         return Marks(None, verdict.reason)
-    typed = [
-        _types(answer.text or "") if each.flagged is not None else {} for answer, each in zip(answers, verdicts, strict=True)
-    ]
+    flagged, named = verdict.flagged, [each for read in replies if read.value for each in read.value.wrong if each.type]
 
     def error_of(segment: int) -> str | None:
-        if segment not in (verdict.flagged or ()):
+        if segment not in flagged:
             return None
         if domain in WITHOUT_REFERENCES:
             return "reasoning"
-        named = Counter(types[segment] for types in typed if segment in types)
-        return named.most_common(1)[0][0] if named else UNTYPED
+        types = Counter(each.type for each in named if each.number == segment)
+        return types.most_common(1)[0][0] if types else UNTYPED
 
     return Marks(tuple(error_of(segment) for segment in range(1, num_segments + 1)))
 
 
-def _verdict(answer: Answer, num_segments: int) -> Verdict:
-    if answer.error is not None:
-        kind = "no evidence" if answer.error.startswith("no evidence") else f"judge error: {_short(answer.error)}"
-        return Verdict(None, kind)
-    if answer.finish_reason == "content_filter":
-        return Verdict(None, "the judge's answer was filtered")
-    said = answer.text or ""
-    return read_verdict(_TYPE_LINE.sub("", said), num_segments, is_cut_off=answer.is_cut_off and not _TYPE_LINE.search(said))
-
-
-def _short(message: str) -> str:
-    line = " ".join(message.split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
-
-
-def _types(text: str) -> dict[int, str]:
-    """The type of each segment that a line names, the last line if several do."""
-    answer = without_thinking(text) or ""
-    return {int(number): kind.lower() for number, kind in _TYPE_LINE.findall(answer)}
+def _verdict(read: Typed[MarksReply]) -> Verdict:
+    if read.value is None:
+        return Verdict(None, _NO_EVIDENCE if _NO_EVIDENCE in read.problem else read.problem)
+    return Verdict(frozenset(each.number for each in read.value.wrong))

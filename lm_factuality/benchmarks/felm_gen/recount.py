@@ -3,21 +3,19 @@
 A record holds the judge's outputs, so its marks are read again.
 """
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from judges.answers import Answer
 from judges.backends import capabilities
+from judges.typed import read_reply
 from lm_factuality.benchmarks.declaration import Recount, Row, Rows
 from lm_factuality.benchmarks.felm_gen.answers import no_answer, to_answer
-from lm_factuality.benchmarks.felm_gen.marks import read_marks
+from lm_factuality.benchmarks.felm_gen.marks import MarksReply, check_marks, read_marks
 from lm_factuality.benchmarks.felm_gen.metrics import NO_ANSWER, Record, row_metrics
 from lm_factuality.benchmarks.felm_gen.segments import BY_JUDGE, cut_by_rules
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import belongs
-
-_MOST_READINGS = 64  # of several outputs, each of which may have been cut off
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
@@ -79,18 +77,7 @@ def _wrong_marks(verdict: Record, judge: Mapping[str, Any]) -> str | None:
         return None if errors is None else "it has marks, but nothing that the judge wrote"
     if len(outputs) != judge.get("samples", 1):
         return f"it has {len(outputs)} outputs of the judge, expected {judge.get('samples', 1)}"
-    if not any(_read(outputs, ends, verdict) == errors for ends in _endings(outputs, errors is None)):
-        return "its errors are not what the judge wrote"
-    return None
-
-
-def _endings(outputs: Sequence[str], is_unscored: bool) -> Iterable[tuple[str, ...]]:
-    """How the outputs may have ended, which the record does not say: of their own, cut off, or filtered, which has no verdict."""
-    kinds = ("stop", "length", "content_filter") if is_unscored else ("stop", "length")
-    return itertools.islice(itertools.product(kinds, repeat=len(outputs)), _MOST_READINGS)
-
-
-def _read(outputs: Sequence[str], ends: Sequence[str], verdict: Record) -> list[str | None] | None:
-    answers = [Answer(text, end) for text, end in zip(outputs, ends, strict=True)]
-    found = read_marks(answers, len(verdict["segments"]), verdict["domain"]).errors
-    return None if found is None else list(found)
+    subject = {"units": verdict["segments"]}
+    replies = [read_reply(Answer(text), MarksReply, subject, check_marks) for text in outputs]
+    found = read_marks(replies, len(verdict["segments"]), verdict["domain"]).errors
+    return None if errors == (None if found is None else list(found)) else "its errors are not what the judge wrote"

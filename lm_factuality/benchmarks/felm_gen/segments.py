@@ -1,4 +1,5 @@
-"""Cutting a response into segments (section 3.5 and table 3 of the paper): by sentences, or by a judge.
+"""Cutting a response into segments (section 3.5 and table 3 of the paper): by sentences, or by a judge that puts sentences and
+lines together.
 
 Differences from the paper, which says "sentence boundary" for four kinds of prompts and a model for math and recommendation: the
 published file does not tell recommendation from writing, so the judge cuts all of ``writing_rec``; and the published segments of
@@ -10,19 +11,24 @@ that the paper's sentence tokenizer (NLTK's Punkt) cuts the number of a list off
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from judges.answers import Answer
+from judges.typed import Reply, Typed
 from lm_factuality.ground.sentences import split_sentences
-from lm_factuality.ground.thinking import without_thinking
 
 CUT_PROMPT = "felm_gen/segment"
-CUT_TOKENS = 2048  # that a judge may write: the response again, which has 1,024 at most by default, and the separators
+CUT_TOKENS = 1024  # that a judge may write: the numbers of all pieces
 BY_JUDGE = frozenset({"math", "writing_rec"})
 _BY_SENTENCES = frozenset({"wk", "science"})
-_SEPARATOR = re.compile(r"^[ \t]*\*{5,}[ \t]*$", re.MULTILINE)
 _PARAGRAPH = re.compile(r"\n\s*\n")
-_FENCE = re.compile(r"\A```\w*\n(.*)\n```\Z", re.DOTALL)
+
+
+class CutReply(Reply):
+    """The numbers, from 1, of the pieces of each segment."""
+
+    segments: list[list[int]]
 
 
 @dataclass(frozen=True)
@@ -43,23 +49,30 @@ def cut_by_rules(response: str, domain: str, refused: str | None = None) -> Cut:
     return Cut(tuple(sentence for part in parts for sentence in split_sentences(part)), "paragraphs", refused)
 
 
-def cut_by_judge(response: str, domain: str, answer: Answer) -> Cut:
-    """The segments in a judge's answer, a line of asterisks between each two.
+def pieces_of(response: str) -> list[str]:
+    """The sentences of each line: the smallest parts that a judge can put together to segments."""
+    return [sentence for line in response.splitlines() for sentence in split_sentences(line)]
 
-    They have to be the response, whole and in order, but for white space; the segments returned are the response's own text. A
-    judge that has changed, left out or added a single letter is not believed: then rules cut.
-    """
-    if answer.error is not None or answer.text is None:
-        return cut_by_rules(response, domain, "judge error")
-    if answer.is_cut_off:
-        return cut_by_rules(response, domain, "cut off")
-    text = (without_thinking(answer.text) or "").strip()
-    if fenced := _FENCE.match(text):
-        text = fenced[1]
-    lengths = [len("".join(piece.split())) for piece in _SEPARATOR.split(text)]
-    if "".join(_SEPARATOR.sub("", text).split()) != "".join(response.split()):
-        return cut_by_rules(response, domain, "not the response's text")
-    return Cut(tuple(_slices(response, [length for length in lengths if length])), "judge")
+
+def cut_subject(response: str) -> dict[str, Any]:
+    """What the prompt is about."""
+    return {"kind": "cut", "pieces": pieces_of(response)}
+
+
+def check_cut(reply: CutReply, subject: Mapping[str, Any]) -> str:
+    """A :data:`judges.typed.Check`: every piece is there once, in order."""
+    count = len(subject["pieces"])
+    is_whole = [number for segment in reply.segments for number in segment] == list(range(1, count + 1))
+    return "" if is_whole else f"not the numbers 1 to {count}, each once and in order"
+
+
+def cut_by_judge(response: str, domain: str, read: Typed[CutReply]) -> Cut:
+    """The segments of a judge's reply, each the response's own text; where it has none that can be used, rules cut."""
+    if read.value is None:
+        return cut_by_rules(response, domain, read.problem)
+    lengths = [len("".join(piece.split())) for piece in pieces_of(response)]
+    segments = [segment for segment in read.value.segments if segment]
+    return Cut(tuple(_slices(response, [sum(lengths[number - 1] for number in segment) for segment in segments])), "judge")
 
 
 def _slices(text: str, lengths: list[int]) -> list[str]:
