@@ -42,7 +42,7 @@ class LexicalBackend:
     ``verify``: the reason, the verdict and its probability; a fact beside the page of an ``entity`` is judged by the coefficients
     of ``python -m lm_factuality.benchmarks.biographies.fit_facts``. ``segments`` and ``claims``: ``Answer:`` with the numbers of
     the units below the threshold, or ``ALL_CORRECT``; ``marks``: these units as JSON. A unit without content words says nothing
-    that could be wrong. By rules, ``decompose`` and ``group``. Any other kind, and a claim or unit without passages, gets an error.
+    that could be wrong. By rules, ``decompose`` and ``group``. Another kind, or a claim or unit without passages, gets an error.
     """
 
     reads_subject = True

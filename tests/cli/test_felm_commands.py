@@ -24,7 +24,7 @@ def answer(prompt: str, attempt: int) -> Act:
     if "Priswick Observatory" in asked:
         return Act(text="I cannot do that.")
     segments = re.findall(r"^(\d+)\. (.*)$", asked, flags=re.MULTILINE)
-    return Act(text="\n".join(f"Segment {number}:\nClaim 1. {text}" for number, text in segments))
+    return Act(text=json.dumps({"segments": [{"segment": int(number), "claims": [text]} for number, text in segments]}))
 
 
 @pytest.fixture
@@ -218,9 +218,15 @@ def test_the_authors_prompts_can_be_used(judge, data_dir, tmp_path):
     certificate = json.loads(out.read_text())
     assert set(certificate["prompt_hashes"]) == {"authors"}
     assert certificate["scores"]["unscored"]["responses"] == 0
-    server.script = answer
     extract = ["claims", "extract", "--judge", config, "--data-dir", str(data_dir), "--out", str(tmp_path / "claims.jsonl")]
-    main([*extract, *checkout])
+    server.script = lambda prompt, attempt: Act(
+        text="Segment 1:\nClaim 1. So it is."
+        + "".join(f"\nSegment {n}:" for n in re.findall(r"^([2-9])\. ", prompt, re.MULTILINE))
+    )
+    assert main([*extract, *checkout]) == 0
+    records = [json.loads(line) for line in (tmp_path / "claims.jsonl").read_text().splitlines()]
+    assert {record["problem"] for record in records} == {None}
+    assert all(record["claims"][0] == ["So it is."] for record in records)
     assert any(prompt.startswith("Theirs.\n\n\nQuestion:") and "Segments: \n1. " in prompt for prompt in server.attempts)
 
 

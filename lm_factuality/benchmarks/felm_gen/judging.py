@@ -145,7 +145,7 @@ def _items(docs: Docs, responses: Sequence[Sequence[str]]) -> list[_Item]:
 
 
 def _is_cut_by(judge: Judge, item: _Item) -> bool:
-    """Not what is one piece: there is nothing to put together."""
+    """Not what is one piece: there is nothing to group."""
     if item.problem is not None or item.domain not in BY_JUDGE or not judge.config.capabilities.can_answer("cut"):
         return False
     return len(pieces_of(item.answer)) > 1

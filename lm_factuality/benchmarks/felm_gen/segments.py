@@ -1,5 +1,5 @@
-"""Cutting a response into segments (section 3.5 and table 3 of the paper): by sentences, or by a judge that puts sentences and
-lines together.
+"""Cutting a response into segments (section 3.5 and table 3 of the paper): by sentences, or by a judge that groups sentences
+and lines.
 
 Differences from the paper, which says "sentence boundary" for four kinds of prompts and a model for math and recommendation: the
 published file does not tell recommendation from writing, so the judge cuts all of ``writing_rec``; and the published segments of
@@ -50,7 +50,7 @@ def cut_by_rules(response: str, domain: str, refused: str | None = None) -> Cut:
 
 
 def pieces_of(response: str) -> list[str]:
-    """The sentences of each line: the smallest parts that a judge can put together to segments."""
+    """The sentences of each line: the smallest parts that a judge can group into segments."""
     return [sentence for line in response.splitlines() for sentence in split_sentences(line)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -11,12 +12,13 @@ from hypothesis import strategies as st
 from judges.answers import Answer
 from judges.config import load_judge_config
 from judges.judge import Judge
+from judges.typed import Typed, read_reply
 from lm_factuality.benchmarks import find_generation
 from lm_factuality.benchmarks.factor.rows import make_row
 from lm_factuality.benchmarks.factor_generation import FACTOR_GENERATION, by_support
 from lm_factuality.benchmarks.factor_generation.facts import MinimalFact, find_edit, find_fact
 from lm_factuality.benchmarks.factor_generation.judging import NO_WORD, PROMPT, mark_subject
-from lm_factuality.benchmarks.factor_generation.marks import FALSE, NEUTRAL, TRUE, Mark, read_mark, vote
+from lm_factuality.benchmarks.factor_generation.marks import FALSE, NEUTRAL, TRUE, Mark, MarkReply, vote
 from lm_factuality.benchmarks.factor_generation.sentences import complete, end_of
 from lm_factuality.benchmarks.factor_generation.tally import (
     POOLED,
@@ -203,81 +205,31 @@ def test_a_judge_sees_the_end_of_the_prefix():
     assert len(cut) <= 604
 
 
-@pytest.mark.parametrize(
-    ("text", "label"),
-    [
-        ("It names a sailor.\nAnswer: TRUE", TRUE),
-        ("Answer: FALSE.", FALSE),
-        ("**Answer:** **NEUTRAL**", NEUTRAL),
-        ("### Final answer: `true`", TRUE),
-        ("Ａｎｓｗｅｒ：ＦＡＬＳＥ", FALSE),
-        ("Answer：NEUTRAL。", NEUTRAL),
-        ("<think>Answer: TRUE? No.</think>\nAnswer: FALSE", FALSE),
-        ("the rest of a thought</think>Answer: TRUE", TRUE),
-        ("Answer:\nNEUTRAL", NEUTRAL),
-        ("> the answer is: FALSE - it names a baker", FALSE),
-        ("It turns elsewhere.\nNEUTRAL", NEUTRAL),
-        ("TRUE", TRUE),
-        ("Answer: TRUE\nAnswer: TRUE", TRUE),
-        ("Answer: TRUE because it names a sailor", TRUE),
-        ("Answer: TRUE (it names a sailor).", TRUE),
-        ("Answer: FALSE, it names a baker, not a sailor", FALSE),
-        ("Answer: NEUTRAL. It does not say.", NEUTRAL),
-        ("<THINK>Answer: TRUE</THINK>\nAnswer: FALSE", FALSE),
-        ("The true sentence differs.\nAnswer: FALSE", FALSE),
-    ],
-)
-def test_marks_that_can_be_read(text, label):
-    assert read_mark(Answer(text, "stop")) == Mark(label)
+def read(reply: object) -> Typed[MarkReply]:
+    """``reply`` as a judge's answer, or the mark of one."""
+    if isinstance(reply, str):
+        reply = Answer(json.dumps({"reason": "so", "mark": reply}))
+    return read_reply(reply, MarkReply, {})
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (Answer("Answer: TRUE, FALSE or NEUTRAL"), "several labels"),
-        (Answer("Answer: TRUE\nAnswer: FALSE"), "several labels"),
-        (Answer("Answer: TRUE (not false)"), "several labels"),
-        (Answer("Answer: not true"), "no label after 'Answer:'"),
-        (Answer("Answer: TRUE is wrong here"), "qualified label"),
-        (Answer("Answer: true to some extent, but it names nobody"), "qualified label"),
-        (Answer("Answer: TRUE, except for the name"), "qualified label"),
-        (Answer("Answer: TRUE?"), "qualified label"),
-        (Answer("Answer: TRUE\nHowever, the name is another."), "qualified label"),
-        (Answer("Answer: FALSE would be too strong"), "qualified label"),
-        (Answer("Answer: FALSE (partly)"), "qualified label"),
-        (Answer("TRUE?"), "no answer line"),
-        (Answer("<Thinking>Answer: TRUE"), "cut off while thinking"),
-        (Answer("Answer: untrue"), "no label after 'Answer:'"),
-        (Answer("Answer: SUPPORTED"), "no label after 'Answer:'"),
-        (Answer("Answer:"), "no label after 'Answer:'"),
-        (Answer("It is true that she won."), "no answer line"),
-        (Answer("I'm sorry, but I can't judge that."), "refusal"),
-        (Answer("partly", "content_filter"), "refusal"),
-        (Answer("The model's sentence says that", "length"), "cut off before the answer"),
-        (Answer("So.\nAnswer: NEU", "length"), "cut off before the answer"),
-        (Answer("<think>Answer: TRUE", "length"), "cut off while thinking"),
-        (Answer(""), "empty output"),
-        (Answer(" ** \n"), "empty output"),
-        (Answer(None, error="HTTP 500 after 6 tries"), "no answer: HTTP 500 after 6 tries"),
-    ],
-)
-def test_marks_that_cannot_be_read(answer, reason):
-    assert read_mark(answer) == Mark(None, reason)
-
-
-@pytest.mark.parametrize(
-    ("labels", "expected"),
+    ("replies", "expected"),
     [
         ([TRUE], Mark(TRUE)),
         ([TRUE, FALSE, TRUE], Mark(TRUE)),
-        ([None, FALSE, None], Mark(FALSE)),
+        ([Answer("?"), FALSE, Answer("?")], Mark(FALSE)),
+        ([NEUTRAL], Mark(NEUTRAL)),
         ([TRUE, FALSE], Mark(None, "a tie between answers")),
-        ([None, None], Mark(None, "unread")),
+        ([Answer("?"), Answer("")], Mark(None, "no JSON object")),
+        (["maybe"], Mark(None, "wrong form: mark: Input should be 'true', 'false' or 'neutral'")),
+        ([Answer('{"mark": "true"}')], Mark(None, "wrong form: reason: Field required")),
+        ([Answer("It says that", "length")], Mark(None, "cut off")),
+        ([Answer(None, error="HTTP 500 after 6 tries")], Mark(None, "judge error: HTTP 500 after 6 tries")),
         ([], Mark(None, "no answer")),
     ],
 )
-def test_votes(labels, expected):
-    assert vote([Mark(label, None if label else "unread") for label in labels]) == expected
+def test_replies_and_votes(replies, expected):
+    assert vote([read(each) for each in replies]) == expected
 
 
 def document(number=0, means=(-1.0, -2.0, -3.0, -4.0), no_fact="", problem="", **changes):
@@ -419,8 +371,8 @@ def mark_by_rule(prompt: str, attempt: int) -> Act:
     """True or false if the model's sentence has that wording."""
     sentence = prompt.split("as the model finished it", 1)[1].split("\n", 2)[1]
     true, false = prompt.split('the correct sentence has "', 1)[1].split('".', 1)[0].split('", the incorrect one "')
-    found = [label for edit, label in ((true, "TRUE"), (false, "FALSE")) if edit in sentence]
-    return Act(text=f"By rule.\nAnswer: {found[0] if found else 'NEUTRAL'}")
+    found = [label for edit, label in ((true, TRUE), (false, FALSE)) if edit in sentence]
+    return Act(text=json.dumps({"reason": "by rule", "mark": found[0] if found else NEUTRAL}))
 
 
 def test_a_judge_behind_a_server_is_asked_once_for_each_sentence(server, config, tmp_path):
@@ -437,7 +389,7 @@ def test_a_judge_behind_a_server_is_asked_once_for_each_sentence(server, config,
 
 
 def test_several_answers_vote(server, config, tmp_path):
-    server.script = lambda prompt, attempt: Act(text=f"Answer: {('TRUE', 'NEUTRAL', 'TRUE')[attempt]}")
+    server.script = lambda prompt, attempt: Act(text=json.dumps({"reason": "so", "mark": (TRUE, NEUTRAL, TRUE)[attempt]}))
     with Judge.open(config(samples=3, concurrency=1), tmp_path / "answers.sqlite") as judge:
         assert FACTOR_GENERATION.judge(judge, [document()], [[" sailor."]])[0]["marks"] == [TRUE]
 
@@ -475,4 +427,4 @@ def test_the_prompt_says_what_is_asked():
 
     prompt = Prompts().render(PROMPT, mark_subject(document(prefix=""), "Its first keeper was a cook."))
     assert "(none)" in prompt
-    assert prompt.endswith("Answer: TRUE, FALSE or NEUTRAL")
+    assert prompt.endswith('{"reason": "...", "mark": "true", "false" or "neutral"}')

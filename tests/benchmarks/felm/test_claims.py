@@ -1,12 +1,24 @@
-"""Claims by rules, out of a judge's text, and from a file."""
+"""Claims by rules, from a judge, and from a file."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from lm_factuality.benchmarks.felm.claims import RowClaims, parse_claims, read_claims, split_claims, to_line
+from judges.answers import Answer
+from judges.typed import Typed, read_reply
+from lm_factuality.benchmarks.felm.claims import (
+    ClaimsReply,
+    RowClaims,
+    check_claims,
+    read_claims,
+    read_text,
+    split_claims,
+    to_claims,
+    to_line,
+)
 from lm_factuality.benchmarks.felm.rows import FelmRow
 from lm_factuality.ground.errors import DataError
 
@@ -22,37 +34,65 @@ def test_every_clause_is_a_claim() -> None:
     assert claims.owners() == [1, 1, 1, 3, 3]
 
 
+SUBJECT = {"units": ["Mars is red and has moons.", "Sure!"]}
+ROW = row(*SUBJECT["units"])
+
+
+def reply(*claims: tuple[int, list[str]]) -> Typed[ClaimsReply]:
+    text = json.dumps({"segments": [{"segment": number, "claims": texts} for number, texts in claims]})
+    return read_reply(Answer(text, "stop"), ClaimsReply, SUBJECT, check_claims)
+
+
+def test_claims_of_a_reply_are_those_of_the_segments_in_order() -> None:
+    claims = to_claims(ROW, reply((2, []), (1, ["Mars is red.", "Mars has moons."])), "judge")
+    assert claims == RowClaims("0", (("Mars is red.", "Mars has moons."), ()), "judge")
+
+
+@pytest.mark.parametrize(
+    ("read", "problem"),
+    [
+        (reply((1, ["Mars is red."])), "nothing about segment 2 of 2"),
+        (reply((1, ["Mars is red."]), (3, [])), "segment 3 of 2"),
+        (reply((1, ["Mars is red."]), (2, []), (2, [])), "a segment twice"),
+        (reply((1, []), (2, [])), "no claims"),
+        (reply(), "nothing about segment 1 of 2"),
+        (read_reply(Answer("Mars is red."), ClaimsReply, SUBJECT, check_claims), "no JSON object"),
+        (read_reply(Answer(None, error="timed out"), ClaimsReply, SUBJECT, check_claims), "judge error: timed out"),
+    ],
+)
+def test_incomplete_replies_are_problems_not_claims(read: Typed[ClaimsReply], problem: str) -> None:
+    assert to_claims(ROW, read, "judge") == RowClaims("0", (), "judge", problem)
+
+
 @pytest.mark.parametrize(
     "output",
     [
         "Segment 1:\nClaim 1. Mars is red.\nClaim 2. Mars has moons.\nSegment 2:\nNo claims",
         "Answer:\n**Segment 1:**\n- Claim 1: Mars is red.\n- Claim 2: Mars has moons.\n\n**Segment 2:**\n- None",
-        "Segment 1:\n1. Mars is red.\n2) Mars has moons.\nSegment 2: No factual claims.",
-        "<think>Segment 1: hm\n- not sure</think>\nSegment 1:\n* Mars is red.\n* Mars has moons.\nSegment 2:\nNone.",
+        "<think>Segment 1: hm\nClaim 1. So</think>\nSegment 1:\nClaim 1: Mars is red.\nClaim 2: Mars has moons.\nSegment 2:",
     ],
 )
-def test_claims_are_read_from_a_judges_text(output: str) -> None:
-    claims = parse_claims(row("Mars is red and has moons.", "Sure!"), output, "judge")
+def test_claims_are_read_from_the_authors_format(output: str) -> None:
+    claims = to_claims(ROW, read_text(Answer(output), SUBJECT), "judge")
     assert (claims.claims, claims.problem) == ((("Mars is red.", "Mars has moons."), ()), None)
 
 
 @pytest.mark.parametrize(
-    ("output", "cut", "problem"),
+    ("answer", "problem"),
     [
-        ("Mars is red.", False, "no line 'Segment N:'"),
-        ("", False, "no line 'Segment N:'"),
-        ("Segment 1:\nClaim 1. Mars is red.", False, "nothing about segment 2 of 2"),
-        ("Segment 2:\nClaim 1. Mars is red.", False, "nothing about segment 1 of 2"),
-        ("Segment 1: Mars is red.\nSegment 2:\nClaim 1. It has moons.", False, "neither a claim nor 'No claims': 'Mars is red.'"),
-        ("Segment 1:\nClaim 1. Mars is red.\nSegment 2:\nClaim 1. It", True, "cut off"),
-        ("Segment 1:\nClaim 1. Mars is red.\nSegment 3:\nClaim 1. x y", False, "segment 3 of 2"),
-        ("Segment 1:\nNo claims\nSegment 2:\nNo claims", False, "no claims in the output"),
+        (Answer("Mars is red."), "no line 'Segment N:'"),
+        (Answer(""), "empty answer"),
+        (Answer("<think>Segment 1:"), "thinking without an end"),
+        (Answer(None, error="timed out"), "judge error: timed out"),
+        (Answer("Segment 1:\nClaim 1. Mars is red."), "nothing about segment 2 of 2"),
+        (Answer("Segment 1:\nClaim 1. Mars is red.\nSegment 1:\nClaim 1. It has moons.\nSegment 2:"), "a segment twice"),
+        (Answer("Segment 1:\nClaim 1. Mars is red.\nSegment 2:\nClaim 1. It", "length"), "cut off"),
+        (Answer("Segment 1:\nClaim 1. Mars is red.\nSegment 3:\nClaim 1. x y"), "segment 3 of 2"),
+        (Answer("Segment 1:\nNo claims\nSegment 2:\nNo claims"), "no claims"),
     ],
 )
-def test_incomplete_extractions_are_problems_not_claims(output: str, cut: bool, problem: str) -> None:
-    claims = parse_claims(row("Mars is red.", "It has moons."), output, "judge", cut)
-    assert problem in (claims.problem or "")
-    assert claims.claims == ()
+def test_incomplete_texts_are_problems_not_claims(answer: Answer, problem: str) -> None:
+    assert to_claims(ROW, read_text(answer, SUBJECT), "judge") == RowClaims("0", (), "judge", problem)
 
 
 def test_claims_come_back_from_their_file(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from tests.judges.server import Act
@@ -16,14 +17,14 @@ ROWS = (  # index, domain, prompt, text of its reference
 
 
 def mark(prompt: str, attempt: int) -> Act:
-    """Cuts the text at its sentences, or marks the segments, as the prompt asks."""
-    if "Now the text to cut:" in prompt:
-        text = prompt.rsplit("Now the text to cut:", 1)[1].rsplit("Your output:", 1)[0].strip()
-        return Act(text=re.sub(r"(?<=[.!?])\s+", "\n*****\n", text))
-    segments = re.findall(r"^(\d+)\. (.*)$", prompt.rsplit("Now the one to judge:", 1)[1], re.MULTILINE)
-    wrong = [number for number, text in segments if "seven" in text]
-    types = "".join(f"\nType {number}: knowledge" for number in wrong)
-    return Act(text=f"Thought: as the rule says.\nAnswer: {','.join(wrong) or 'ALL_CORRECT'}{types}")
+    """Leaves every piece by itself, or marks the segments, as the prompt asks."""
+    if "Now the pieces to group:" in prompt:
+        pieces = re.findall(r"^(\d+)\. ", prompt.rsplit("Now the pieces to group:", 1)[1], re.MULTILINE)
+        return Act(text=json.dumps({"segments": [[int(number)] for number in pieces]}))
+    segments = re.findall(r"^(\d+)\. (.*)$", prompt.rsplit("\nSegments:\n", 1)[1], re.MULTILINE)
+    wrong = [int(number) for number, text in segments if "seven" in text]
+    found = [{"number": number, "reason": "as the rule says", "type": "knowledge"} for number in wrong]
+    return Act(text=json.dumps({"wrong": found}))
 
 
 def felm_line(index: str, domain: str, prompt: str, reference: str) -> dict[str, object]:

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import random
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from judges.answers import Answer
 from judges.config import load_judge_config
 from judges.judge import Judge
 from judges.templates import Prompts
+from judges.typed import Typed, read_reply
 from lm_factuality.benchmarks import find_generation, generation_names
 from lm_factuality.benchmarks.felm.rows import DOMAINS, read_rows
 from lm_factuality.benchmarks.felm_gen import FELM_GEN
 from lm_factuality.benchmarks.felm_gen.answers import EMPTY, REFUSAL, UNENDING, no_answer, to_answer
-from lm_factuality.benchmarks.felm_gen.marks import mark_subject, read_marks
+from lm_factuality.benchmarks.felm_gen.marks import MarksReply, check_marks, mark_subject, read_marks
 from lm_factuality.benchmarks.felm_gen.metrics import summarise
-from lm_factuality.benchmarks.felm_gen.segments import cut_by_judge, cut_by_rules
+from lm_factuality.benchmarks.felm_gen.recount import unfounded
+from lm_factuality.benchmarks.felm_gen.segments import CutReply, check_cut, cut_by_judge, cut_by_rules, cut_subject, pieces_of
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness.generations_file import read_samples, to_line
 from tests.benchmarks.felm_gen.rule import ROWS, mark
+from tests.judges.server import Act
 
 RESPONSES = (
     "It is seven years old. It is made of iron.",
@@ -83,130 +88,145 @@ def test_rules_cut_by_domain():
     assert cut_by_rules(text, "math").segments == ("It opened in 1870.", "It is old:", "- of iron", "Dr. Lind built it.")
 
 
-STARS = "\n*****\n"
-TEXT = "So 1 000 + 1 = 1 001.\nAdd 2:  1 003. Done"
+TEXT = "So 1 000 + 1 = 1 001.\nAdd 2:  1 003. Done"  # four pieces
+
+
+def cut(reply: object, text: str = TEXT) -> Typed[CutReply]:
+    answer = reply if isinstance(reply, Answer) else Answer(json.dumps(reply), "stop")
+    return read_reply(answer, CutReply, cut_subject(text), check_cut)
 
 
 @pytest.mark.parametrize(
-    ("answer", "segments"),
+    ("groups", "segments"),
     [
-        (f"So 1 000 + 1 = 1 001.{STARS}Add 2:  1 003.{STARS}Done", ("So 1 000 + 1 = 1 001.", "Add 2:  1 003.", "Done")),
-        (f"{STARS}So 1000+1 = 1001.\n  ******* \nAdd 2: 1 003. Done{STARS}", ("So 1 000 + 1 = 1 001.", "Add 2:  1 003. Done")),
-        (f"```\nSo 1 000 + 1 = 1 001.{STARS}Add 2:  1 003. Done\n```", ("So 1 000 + 1 = 1 001.", "Add 2:  1 003. Done")),
-        (
-            f"<think>*****</think>So 1 000 + 1 = 1 001. Add 2: {STARS}1 003. Done",
-            ("So 1 000 + 1 = 1 001.\nAdd 2:", "1 003. Done"),
-        ),
-        (TEXT, (TEXT,)),
+        ([[1], [2], [3]], ("So 1 000 + 1 = 1 001.", "Add 2:  1 003.", "Done")),
+        ([[1, 2], [3]], ("So 1 000 + 1 = 1 001.\nAdd 2:  1 003.", "Done")),
+        ([[1], [], [2, 3]], ("So 1 000 + 1 = 1 001.", "Add 2:  1 003. Done")),
+        ([[1, 2, 3]], (TEXT,)),
     ],
 )
-def test_a_judges_cut_is_the_responses_own_text(answer, segments):
-    cut = cut_by_judge(TEXT, "math", Answer(answer, "stop"))
-    assert (cut.segments, cut.by, cut.refused) == (segments, "judge", None)
+def test_a_judges_cut_is_the_responses_own_text(groups, segments):
+    for reply in ({"segments": groups}, groups):
+        found = cut_by_judge(TEXT, "math", cut(reply))
+        assert (found.segments, found.by, found.refused) == (segments, "judge", None)
+
+
+NOT_ALL = "not the numbers 1 to 3, each once and in order"
 
 
 @pytest.mark.parametrize(
-    ("answer", "refused"),
+    ("reply", "refused"),
     [
-        (Answer(f"So 1 000 + 1 = 1 002.{STARS}Add 2: 1 003. Done", "stop"), "not the response's text"),
-        (Answer(f"So 1 000 + 1 = 1 001.{STARS}Add 2: 1 003.", "stop"), "not the response's text"),
-        (Answer(f"Here you are:{STARS}{TEXT}", "stop"), "not the response's text"),
-        (Answer(f"Add 2: 1 003. Done{STARS}So 1 000 + 1 = 1 001.", "stop"), "not the response's text"),
-        (Answer("So 1 000 ***** + 1 = 1 001. Add 2: 1 003. Done", "stop"), "not the response's text"),
-        (Answer("", "stop"), "not the response's text"),
-        (Answer("So 1 000 + 1", "length"), "cut off"),
-        (Answer(None, error="timed out"), "judge error"),
+        ([[1], [3]], NOT_ALL),
+        ([[1, 2], [2, 3]], NOT_ALL),
+        ([[2], [1], [3]], NOT_ALL),
+        ([[1], [2], [3], [4]], NOT_ALL),
+        ([], NOT_ALL),
+        ({"segments": ["So", "Done"]}, "wrong form: segments.N: Input should be a valid list"),
+        (Answer("So 1 000 + 1 = 1 001.", "stop"), "no JSON object"),
+        (Answer("", "stop"), "empty answer"),
+        (Answer('{"segments": [[1]', "length"), "cut off"),
+        (Answer(None, error="timed out"), "judge error: timed out"),
     ],
 )
-def test_a_cut_that_changes_the_text_is_not_taken(answer, refused):
-    cut = cut_by_judge(TEXT, "math", answer)
-    assert (cut.segments, cut.by, cut.refused) == (cut_by_rules(TEXT, "math").segments, "paragraphs", refused)
+def test_a_cut_without_every_piece_is_not_taken(reply, refused):
+    found = cut_by_judge(TEXT, "math", cut(reply))
+    assert (found.segments, found.by, found.refused) == (cut_by_rules(TEXT, "math").segments, "paragraphs", refused)
 
 
-def test_wherever_a_judge_cuts_nothing_is_lost():
-    draw = random.Random(4)
-    for _ in range(300):
-        text = "".join(draw.choices("ab7.*é \n\t", k=draw.randint(1, 40)))
-        if "*****" in text or not text.strip():
-            continue
-        ends = sorted(draw.sample(range(len(text) + 1), k=min(3, len(text))))
-        pieces = [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
-        cut = cut_by_judge(text, "math", Answer(STARS.join(pieces), "stop"))
-        assert cut.by == "judge"
-        assert list(cut.segments) == [piece.strip() for piece in pieces if piece.strip()]
+@given(st.text(alphabet="abA7.?* é\n\t\u2028\x1f", max_size=60), st.sets(st.integers(1, 12)))
+def test_wherever_a_judge_cuts_nothing_is_lost(text, ends):
+    """Cut behind the pieces ``ends``."""
+    count = len(pieces_of(text))
+    borders = sorted({0, *(end for end in ends if end < count), count})
+    groups = [list(range(start + 1, end + 1)) for start, end in itertools.pairwise(borders)]
+    found = cut_by_judge(text, "math", cut({"segments": groups}, text))
+    assert (found.by, len(found.segments)) == ("judge", len(groups))
+    assert "".join("".join(found.segments).split()) == "".join(text.split())
+    assert all(segment == segment.strip() and segment in text for segment in found.segments)
+
+
+def marks(*said: object, segments: int = 3) -> list[Typed[MarksReply]]:
+    """Replies, each a list of (number, type) or an answer."""
+    answers = [
+        each
+        if isinstance(each, Answer)
+        else Answer(json.dumps({"wrong": [{"number": number, "reason": "so", "type": kind} for number, kind in each]}), "stop")
+        for each in said
+    ]
+    return [read_reply(each, MarksReply, {"units": ["s"] * segments}, check_marks) for each in answers]
 
 
 @pytest.mark.parametrize(
-    ("output", "domain", "errors"),
+    ("said", "domain", "errors"),
     [
-        ("Thought: no.\nAnswer: 2\nType 2: fooled", "wk", (None, "fooled", None)),
-        (
-            "Answer: 1, 3\n**Type 1:** Irrelevant (off topic)\n- Type of segment 3: **knowledge** error",
-            "wk",
-            ("irrelevant", None, "knowledge"),
-        ),
-        ("Answer: 1,2\nType 2: reasoning\nType 3: fooled", "science", ("untyped", "reasoning", None)),
-        ("Answer: 1\nType 1: spelling", "wk", ("untyped", None, None)),
-        ("Answer: 3\nType 3: knowledge", "math", (None, None, "reasoning")),
-        ("Answer: 3", "reasoning", (None, None, "reasoning")),
-        ("<think>Answer: 1\nType 1: fooled</think>Answer: ALL_CORRECT", "wk", (None, None, None)),
+        ([(2, "fooled")], "wk", (None, "fooled", None)),
+        ([(3, "knowledge"), (1, "irrelevant")], "wk", ("irrelevant", None, "knowledge")),
+        ([(1, None), (2, "reasoning")], "science", ("untyped", "reasoning", None)),
+        ([(3, "knowledge")], "math", (None, None, "reasoning")),
+        ([(3, None)], "reasoning", (None, None, "reasoning")),
+        ([], "wk", (None, None, None)),
+        (Answer('<think>{"wrong": [{"number": 1, "reason": "no"}]}</think>{"wrong": []}'), "wk", (None, None, None)),
+        (Answer('{"wrong": [{"number": 1, "reason": "no"}]}'), "wk", ("untyped", None, None)),
     ],
 )
-def test_marks_and_their_types(output, domain, errors):
-    assert read_marks([Answer(output, "stop")], 3, domain).errors == errors
+def test_marks_and_their_types(said, domain, errors):
+    assert read_marks(marks(said), 3, domain).errors == errors
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("said", "reason"),
     [
-        (Answer("Thought: well", "length"), "cut off before the answer"),
-        (Answer("", "stop"), "empty output"),
-        (Answer("Answer: 4\nType 4: fooled", "stop"), "id 4 of 3"),
-        (Answer("I'm sorry, I cannot judge that.", "stop"), "no answer line"),
-        (Answer("The first is wrong.", "stop"), "no answer line"),
+        (Answer("Let me see", "length"), "cut off"),
+        (Answer("", "stop"), "empty answer"),
+        (Answer("", "content_filter"), "content filter"),
+        ([(4, "fooled")], "segment 4 of 3"),
+        ([(0, "fooled")], "segment 0 of 3"),
+        ([(1, "fooled"), (1, None)], "a segment twice"),
+        ([(1, "spelling")], "wrong form: wrong.N.type: Input should be 'knowledge', 'reasoning', 'irrelevant' or 'fooled'"),
+        (Answer("I'm sorry, I cannot judge that."), "no JSON object"),
         (Answer(None, error="no evidence: the lexical judge needs passages"), "no evidence"),
-        (Answer(None, error="400:\nno such thing"), "judge error: 400: no such thing"),
-        (Answer("Answer: 1", "content_filter"), "the judge's answer was filtered"),
+        (Answer(None, error="400: no such thing"), "judge error: 400: no such thing"),
     ],
 )
-def test_what_cannot_be_read_is_unscored(answer, reason):
-    marks = read_marks([answer], 3, "wk")
-    assert (marks.errors, marks.reason) == (None, reason)
-
-
-def test_an_answer_before_a_cut_off_type_counts():
-    assert read_marks([Answer("Answer: 1\nType 1: know", "length")], 2, "wk").errors == ("untyped", None)
+def test_what_cannot_be_read_is_unscored(said, reason):
+    found = read_marks(marks(said), 3, "wk")
+    assert (found.errors, found.reason) == (None, reason)
 
 
 def test_several_samples_vote_on_errors_and_on_types():
-    said = ["Answer: 1,2\nType 1: fooled\nType 2: knowledge", "Answer: 1\nType 1: knowledge", "Answer: 1\nType 1: knowledge", "?"]
-    assert read_marks([Answer(text, "stop") for text in said], 2, "wk").errors == ("knowledge", None)
-    assert read_marks([Answer("?", "stop")] * 2, 2, "wk").reason == "none of 2 outputs can be read, the first: no answer line"
+    said = marks([(1, "fooled"), (2, "knowledge")], [(1, "knowledge")], [(1, "knowledge")], Answer("?"), segments=2)
+    assert read_marks(said, 2, "wk").errors == ("knowledge", None)
+    none = marks(Answer("?"), Answer("?"))
+    assert read_marks(none, 2, "wk").reason == "none of 2 outputs can be read, the first: no JSON object"
 
 
 def test_the_judge_sees_question_segments_and_references(docs):
     subject = mark_subject(docs[0], ["It is\nold.", "It is of iron."])
-    assert subject["kind"] == "segments"
+    assert subject["kind"] == "marks"
     assert subject["units"] == ["It is old.", "It is of iron."]
     assert subject["passages"] == docs[0]["reference_texts"]
     prompt = Prompts().render("felm_gen/mark_segments", subject)
-    assert prompt.rsplit("Now the one to judge:", 1)[1].strip() == (
+    assert prompt.endswith(
         "Question: How old is the Lantern Bridge?\nSegments:\n1. It is old.\n2. It is of iron.\nReference document:\n"
         "The Lantern Bridge was opened in 1870 and is made of iron.\n\nWhich of these segments contain factual errors, and of which "
-        'type? Begin with "Thought:", as in the example.\n\nYour output:'
+        "type? Reply with the JSON object alone."
     )
-    without = Prompts().render("felm_gen/mark_segments", mark_subject(docs[2], ["It is 12."]))
+    without = Prompts().render("felm_gen/mark_segments", mark_subject({**docs[2], "reference_texts": ["x"]}, ["It is 12."]))
     assert "reference document" not in without.lower()
-    assert "Type 3: reasoning" in without
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_the_example_in_the_prompt_is_in_its_own_format(domain, docs):
+def test_the_examples_in_the_prompts_validate(domain, docs):
     prompt = Prompts().render("felm_gen/mark_segments", mark_subject({**docs[0], "domain": domain}, ["So."]))
-    example = prompt.split("Your output:\n", 1)[1].split("Now the one to judge", 1)[0]
-    errors = read_marks([Answer(example, "stop")], 3, "wk").errors
-    assert errors is not None
-    assert errors[1] == ("reasoning" if domain in ("math", "reasoning") else "knowledge")
+    examples = [line for line in prompt.splitlines() if line.startswith('{"wrong": [')][1:]
+    found = [read_marks(marks(Answer(each)), 3, "wk").errors for each in examples]
+    kinds = (None, "reasoning", "reasoning") if domain in ("math", "reasoning") else (None, "knowledge", None)
+    assert found == [kinds, (None, None, None)]
+    _, shown, pieces = Prompts().render("felm_gen/segment", cut_subject("So. No.")).rsplit(":\n\n", 2)
+    numbered, _, reply = shown.partition("\n{")
+    assert check_cut(CutReply.model_validate_json("{" + reply.splitlines()[0]), {"pieces": numbered.splitlines()}) == ""
+    assert pieces == "1. So.\n2. No."
 
 
 def record(domain, errors, unscored=None, no_answer=None, segments=None):
@@ -273,13 +293,37 @@ def test_a_judge_behind_a_server(server, config, docs, tmp_path):
 
 def test_a_judge_that_cannot_cut_still_marks(server, config, docs, tmp_path):
     server.script = lambda prompt, attempt: (
-        mark(prompt, attempt) if "Now the one to judge" in prompt else mark("Now the text to cut: No! Your output:", 0)
+        Act(text='{"segments": [[2]]}') if "pieces to group" in prompt else mark(prompt, attempt)
     )
     with Judge.open(config(), tmp_path / "store.sqlite") as judge:
         verdicts = FELM_GEN.judge(judge, docs, [[text] for text in RESPONSES])
     assert verdicts[2]["errors"] == [None, "reasoning"]
-    assert verdicts[2]["cut_refused"] == "not the response's text"
-    assert summarise(verdicts)["cuts_refused"] == {"not the response's text": 1}
+    refused = "not the numbers 1 to 2, each once and in order"
+    assert verdicts[2]["cut_refused"] == refused
+    assert summarise(verdicts)["cuts_refused"] == {refused: 1}
+    assert sum("It cannot be used: not the numbers 1 to 2" in prompt for prompt in server.attempts) == 1  # asked once more
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_records_follow_from_what_the_judge_wrote(samples, server, config, docs, tmp_path):
+    server.script = mark
+    judge_config = config(samples=samples)
+    with Judge.open(judge_config, tmp_path / "store.sqlite") as judge:
+        verdicts = FELM_GEN.judge(judge, docs, [[text] for text in RESPONSES])
+    about = {"backend": "openai", "samples": samples}
+    rows = [
+        {"doc": doc, "responses": [text], "verdict": verdict}
+        for doc, text, verdict in zip(docs, RESPONSES, verdicts, strict=True)
+    ]
+    assert [unfounded(row, about) for row in rows] == [None] * len(rows)
+    for number, changes, wrong in (
+        (0, {"errors": [None, None]}, "errors are not what the judge wrote"),
+        (1, {"outputs": ['{"wrong": []}'] * samples}, "errors are not what the judge wrote"),
+        (1, {"outputs": ["?"] * samples}, "errors are not what the judge wrote"),
+        (2, {"segments": ["3 * 4 = 12."]}, "segments are not the text of the response"),
+    ):
+        forged = {**rows[number], "verdict": {**verdicts[number], **changes}}
+        assert wrong in unfounded(forged, about)
 
 
 def test_the_lexical_judge_has_a_verdict_where_there_is_evidence(docs, tmp_path):
