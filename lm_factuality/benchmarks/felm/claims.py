@@ -19,7 +19,8 @@ from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.thinking import without_thinking
 
 _SEGMENT = re.compile(r"^\W*segment\s*(\d{1,9})\b", re.IGNORECASE | re.MULTILINE)
-_CLAIM = re.compile(r"^\W*claim\s*\d+\b[\s.:)*]*(.*\w.*?)[\s*]*$", re.IGNORECASE | re.MULTILINE)
+_LABEL = re.compile(r"[\s>#*•.:-]*(?:claim\s*\d+[\s.:)*]*|\d+[.)]\s+)?", re.IGNORECASE)
+_NO_CLAIM = re.compile(r"\W*(?:(?:none|n/?a|no (?:factual )?claims?)\W*)?", re.IGNORECASE)
 _CLAUSE_END = re.compile(r";\s+|(?:\n|\\n)+")  # some published segments hold a backslash and an n for a line break
 
 
@@ -91,17 +92,22 @@ def to_claims(row: FelmRow, read: Typed[ClaimsReply], source: str) -> RowClaims:
 
 
 def read_text(answer: Answer, subject: Mapping[str, Any]) -> Typed[ClaimsReply]:
-    """The claims in an answer to the authors' prompt: ``Segment N:`` and below it ``Claim N. ...`` (table 5)."""
+    """The claims in an answer to the authors' prompt: ``Segment N:`` and below it ``Claim N. ...`` (table 5), or ``No claims``."""
     if answer.text is None or answer.is_cut_off or not (text := without_thinking(answer.text)):
         return read_reply(answer, ClaimsReply, subject, check_claims)  # which says why
     _, *parts = _SEGMENT.split(text)
     found = [
-        SegmentClaims(segment=int(number), claims=_CLAIM.findall(below))
-        for number, below in zip(parts[::2], parts[1::2], strict=True)
+        SegmentClaims(segment=int(number), claims=_lines(below)) for number, below in zip(parts[::2], parts[1::2], strict=True)
     ]
     reply = ClaimsReply(segments=found)
     problem = check_claims(reply, subject) if found else "no line 'Segment N:'"
     return Typed(None if problem else reply, problem, answer)
+
+
+def _lines(below: str) -> list[str]:
+    """Every line below the heading of a segment is a claim, unless it says that there is none."""
+    texts = [_LABEL.sub("", line, count=1).strip(" *") for line in below.splitlines()]
+    return [text for text in texts if not _NO_CLAIM.fullmatch(text)]
 
 
 def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:

@@ -69,6 +69,8 @@ def test_incomplete_replies_are_problems_not_claims(read: Typed[ClaimsReply], pr
     [
         "Segment 1:\nClaim 1. Mars is red.\nClaim 2. Mars has moons.\nSegment 2:\nNo claims",
         "Answer:\n**Segment 1:**\n- Claim 1: Mars is red.\n- Claim 2: Mars has moons.\n\n**Segment 2:**\n- None",
+        "Segment 1:\n1. Mars is red.\n2) Mars has moons.\nSegment 2: No factual claims.",
+        "Segment 1: Mars is red.\nMars has moons.\nSegment 2: n/a",
         "<think>Segment 1: hm\nClaim 1. So</think>\nSegment 1:\nClaim 1: Mars is red.\nClaim 2: Mars has moons.\nSegment 2:",
     ],
 )
