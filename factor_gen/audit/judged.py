@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from factor_gen.audit.records import PROPERTIES, Property
-from judges.answers import Answer
-from judges.verify import is_refusal, plain
+from judges.typed import Reply
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.statistics import Outcome, bootstrap_interval, mean
@@ -22,8 +20,13 @@ if TYPE_CHECKING:
 PROMPTS_FOLDER = Path(__file__).resolve().parent / "prompts"
 PROMPTS: Mapping[str, str] = dict(zip(PROPERTIES, ("contradicts", "fluent", "consistent"), strict=True))
 _CONTEXT = 100  # words of the prefix that the judge sees
-_ANSWER = re.compile(r"[\s>#*-]*(?:final )?answer\s*:\s*(.*)", re.IGNORECASE)
-_YES_NO = re.compile(r"[\"'(\[]*(yes|no)[\"')\].!]*", re.IGNORECASE)
+
+
+class YesOrNo(Reply):
+    """Whether a contradiction has a property."""
+
+    reason: str
+    answer: Literal["yes", "no"]
 
 
 def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
@@ -71,33 +74,13 @@ def judge_rows(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) -
     ]
     found = []
     for name, prompt in PROMPTS.items():
-        answers = judge.ask(prompt, subjects, f"judging: {name}", samples=1) if subjects else []
-        read = [parse_yes_no(samples[0]) for samples in answers]
+        replies = judge.ask_typed(prompt, YesOrNo, subjects, f"judging: {name}", samples=1) if subjects else []
         outcomes = [
-            Outcome(float(each), row.doc_id) for each, (row, _) in zip(read, pairs, strict=True) if isinstance(each, bool)
+            Outcome(float(read.value.answer == "yes"), row.doc_id)
+            for (read,), (row, _) in zip(replies, pairs, strict=True)
+            if read.value
         ]
-        unscored = Counter(each for each in read if isinstance(each, str))
+        unscored = Counter(read.problem for (read,) in replies if read.value is None)
         interval = bootstrap_interval(outcomes, seed=seed)
         found.append(Property(name, len(outcomes), mean(outcomes), *interval, dict(sorted(unscored.items()))))
     return tuple(found)
-
-
-def parse_yes_no(answer: Answer) -> bool | str:
-    """What an answer says; why it cannot be read, if so. Only a line ``Answer: YES`` or ``Answer: NO`` with nothing behind it
-    counts, or such a word alone on the last line."""
-    if answer.text is None:
-        return answer.error or answer.finish_reason or "no answer"
-    text = plain(answer.text)
-    if text is None or (answer.is_cut_off and not any(_ANSWER.match(line) for line in text.splitlines())):
-        return "cut off before the answer"
-    if not text:
-        return "empty answer"
-    lines = text.splitlines()
-    stated = [match[1] for line in lines if (match := _ANSWER.match(line))] or [lines[-1]]
-    verdicts = [_YES_NO.fullmatch(each.strip()) for each in stated]
-    said = {verdict[1].lower() for verdict in verdicts if verdict}
-    if len(said) > 1:
-        return "two answers that differ"
-    if not said or None in verdicts:
-        return "refusal" if is_refusal(text) else "neither YES nor NO alone after 'Answer:'"
-    return said == {"yes"}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from factor_gen.generate.llm.parse import LOSSES, Parsed, parse
+from factor_gen.generate.llm.parse import LOSSES, Contradictions, Parsed, parse
 from factor_gen.records import ERROR_TYPES, LINK, Candidate, Example, last_words
 from factor_gen.settings import GenerateSettings
 from judges.answers import Answer
@@ -15,9 +15,10 @@ from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge
 from judges.store import AnswerStore
 from judges.templates import Prompts, prompt_names
+from judges.typed import Typed
 from lm_factuality.ground.errors import BackendDown, ConfigError
 
-_RULES = 2  # raised when what is read in the same answers can change
+_RULES = 3  # raised when what is read in the same answers can change
 _ITS_OWN_FAULT = ("refused: ", "the prompt has ")  # how errors of judges.backends begin that lie in the request itself
 _MOST_REFUSED = 0.5  # of a shard's requests
 PROMPTS_FOLDER = Path(__file__).resolve().parent.parent / "prompts"
@@ -61,6 +62,7 @@ class LLMGenerator:
             "rules": _RULES,
             "judge": self._judge.identity,
             "decoding": self._config.decoding.to_dict(),
+            "schema": self._config.schema,
             "samples": self._config.samples,
             "system": self._config.system,
             "prompts": self._prompts.hashes(ERROR_TYPES),
@@ -75,17 +77,17 @@ class LLMGenerator:
             BackendDown: the model cannot be reached, or gave no answer to some requests; what it answered is kept.
             ConfigError: a prompt of the user's own cannot be rendered.
         """
-        answers: dict[tuple[int, str], list[Answer]] = {}
+        replies: dict[tuple[int, str], list[Typed[Contradictions]]] = {}
         for error_type in ERROR_TYPES:
             places = [place for place, each in enumerate(examples) if not each.unused and error_type in each.types]
             if places:
                 subjects = [self._subject(examples[place], error_type) for place in places]
-                found = self._judge.ask(error_type, subjects, f"contradictions: {error_type}")
-                answers.update(zip([(place, error_type) for place in places], found, strict=True))
-        _require_answers([answer for samples in answers.values() for answer in samples])
+                found = self._judge.ask_typed(error_type, Contradictions, subjects, f"contradictions: {error_type}")
+                replies.update(zip([(place, error_type) for place in places], found, strict=True))
+        _require_answers([each.answer for samples in replies.values() for each in samples])
         parsed = {
             (place, kind): [parse(each, examples[place].completion, kind, self._settings.per_type) for each in samples]
-            for (place, kind), samples in answers.items()
+            for (place, kind), samples in replies.items()
         }
         return [
             each if each.unused else _with(each, [one for kind in each.types for one in parsed.get((place, kind), ())])

@@ -92,7 +92,7 @@ def to_claims(row: FelmRow, read: Typed[ClaimsReply], source: str) -> RowClaims:
 
 
 def read_text(answer: Answer, subject: Mapping[str, Any]) -> Typed[ClaimsReply]:
-    """The claims in an answer to the authors' prompt: ``Segment N:`` and below it ``Claim N. ...`` (table 5), or ``No claims``."""
+    """The claims in an answer to the authors' prompt (table 5): ``Segment N:`` and below it ``Claim N. ...`` or ``No claims``."""
     if answer.text is None or answer.is_cut_off or not (text := without_thinking(answer.text)):
         return read_reply(answer, ClaimsReply, subject, check_claims)  # which says why
     _, *parts = _SEGMENT.split(text)

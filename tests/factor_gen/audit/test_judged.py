@@ -1,42 +1,20 @@
-"""What a judge's answers are read as, and the three questions through a real server."""
+"""The three questions about contradictions, and through a real server."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from factor_gen.audit.judged import PROMPTS, judge_rows, open_judge, parse_yes_no
+from factor_gen.audit.judged import PROMPTS, YesOrNo, judge_rows, open_judge
 from judges.answers import Answer
+from judges.typed import Typed, read_reply
 from lm_factuality.ground.errors import ConfigError
 from tests.factor_gen.audit.rows import row, synthetic
 from tests.judges.server import Act, JudgeServer
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("The dates differ.\nAnswer: YES", True),
-        ("**Answer:** No.", False),
-        ("no", False),
-        ("Because.\nYES", True),
-        ("Answer: YES, but only in part", "neither YES nor NO alone after 'Answer:'"),
-        ("Yes and no", "neither YES nor NO alone after 'Answer:'"),
-        ("Answer: YES\nAnswer: NO", "two answers that differ"),
-        ("I'm sorry, I cannot judge that.", "refusal"),
-        ("", "empty answer"),
-        ("<think>Answer: YES", "cut off before the answer"),
-    ],
-)
-def test_answers_are_read_strictly(text: str, expected: bool | str) -> None:
-    assert parse_yes_no(Answer(text)) == expected
-
-
-def test_an_answer_that_never_came_says_why() -> None:
-    assert parse_yes_no(Answer(None, error="HTTP 500")) == "HTTP 500"
-    assert parse_yes_no(Answer("It says", finish_reason="length")) == "cut off before the answer"
 
 
 class _Rule:
@@ -45,13 +23,13 @@ class _Rule:
     def __init__(self) -> None:
         self.asked: list[tuple[str, int]] = []
 
-    def ask(
-        self, prompt_name: str, subjects: Sequence[Mapping[str, Any]], description: str, samples: int | None = None
-    ) -> list[list[Answer]]:
+    def ask_typed(
+        self, prompt_name: str, reply: type[YesOrNo], subjects: Sequence[Mapping[str, Any]], description: str, samples: int
+    ) -> list[list[Typed[YesOrNo]]]:
         self.asked.append((prompt_name, len(subjects)))
-        said = ["YES" if "plain" in each["contradiction"] else "NO" for each in subjects]
+        said = [json.dumps({"reason": "so", "answer": "yes" if "plain" in each["contradiction"] else "no"}) for each in subjects]
         odd = ["odd" in each["contradiction"] for each in subjects]
-        return [[Answer("Well." if is_odd else f"Answer: {each}")] for each, is_odd in zip(said, odd, strict=True)]
+        return [[read_reply(Answer("Well." if is_odd else each), reply, {})] for each, is_odd in zip(said, odd, strict=True)]
 
 
 def test_shares_are_of_what_was_scored_and_the_rest_is_counted() -> None:
@@ -61,7 +39,7 @@ def test_shares_are_of_what_was_scored_and_the_rest_is_counted() -> None:
     assert judge.asked == [(prompt, 12) for prompt in PROMPTS.values()]
     assert [each.name for each in found] == list(PROMPTS)
     assert [(each.scored, each.share) for each in found] == [(8, 0.5)] * 3
-    assert found[0].unscored == {"neither YES nor NO alone after 'Answer:'": 4}
+    assert found[0].unscored == {"no JSON object": 4}
 
 
 def test_no_rows_ask_nothing() -> None:
@@ -72,7 +50,7 @@ def test_no_rows_ask_nothing() -> None:
 
 def _script(prompt: str, attempt: int) -> Act:
     assert "day" in prompt  # the sentence is in it
-    return Act(text=f"A reason.\nAnswer: {'NO' if 'native speaker' in prompt else 'YES'}")
+    return Act(text=json.dumps({"reason": "so", "answer": "no" if "native speaker" in prompt else "yes"}))
 
 
 def test_the_audits_own_prompts_reach_a_server(tmp_path: Path) -> None:

@@ -30,22 +30,36 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 
 PREFIX = "The mill was sold in 1903. Edwin wanted to tear the old wheel down. "
 COMPLETION = "She left the valley before the council met, and she never came back."
+
+
+def said(*entries: tuple[dict[str, str], str]) -> str:
+    """A reply of contradictions, each ({old: new}, the sentence)."""
+    items = [
+        {"edits": [{"old": old, "new": new} for old, new in edits.items()], "contradiction": text} for edits, text in entries
+    ]
+    return json.dumps({"contradictions": items})
+
+
 RECORDED = {  # by what a prompt of the type says, the answer to it
-    "names (a person": '1. Change: "valley" to "harbour".\nContradiction: She left the harbour before the council met, and she never came back.\n'
-    '2. Change: "mill" to "farm".\nContradiction: She left the farm before the council met, and she never came back.\n'
-    '3. Change: "council" to "court".\nContradiction: She left the valley before the court met , and she never came back.',
-    "replace a verb": 'Sure.\n1. Change: "never came" to "often came".\nContradiction: She left the valley before the council met, and she often came back.',
+    "names (a person": said(
+        ({"valley": "harbour"}, "She left the harbour before the council met, and she never came back."),
+        ({"mill": "farm"}, "She left the farm before the council met, and she never came back."),
+        ({"council": "court"}, "She left the valley before the court met , and she never came back."),
+    ),
+    "replace a verb": "Sure. "
+    + said(({"never came": "often came"}, "She left the valley before the council met, and she often came back.")),
     "when or where": "I cannot change the time of this event.",
-    "Find a pronoun": '1. Pronoun: She\nChange: "She" to "Edwin" and "she" to "he".\nContradiction: Edwin left the valley before the council met, and he never came back.\n'
-    '2. Pronoun: she\nChange: "She" to "They"',
-    "link its events": '1. Change: "before" to "after".\nContradiction: She left the valley after the council met, and she never came back.\n'
-    '2. Change: "before" to "after".\nContradiction: She left the valley after the council met, and she never came back.',
+    "Find a pronoun": said(
+        ({"She": "Edwin", "she": "he"}, "Edwin left the valley before the council met, and he never came back."),
+        ({"she": "They"}, ""),
+    ),
+    "link its events": said(*[({"before": "after"}, "She left the valley after the council met, and she never came back.")] * 2),
 }
 
 
 def recorded(prompt: str, attempt: int) -> Act:
     if "choir" in prompt.rpartition("##")[2]:
-        return Act(text="NA")
+        return Act(text=said())
     return Act(text=next(answer for words, answer in RECORDED.items() if words in prompt))
 
 
@@ -123,10 +137,11 @@ def test_each_type_is_asked_once_and_what_cannot_be_read_is_counted(open_generat
     assert dict(found.lost) == {
         "llm: no contradiction after the plan": 1,
         "llm: planned words not in the completion": 1,
-        "llm: refused": 1,
+        "llm: no JSON object": 1,
         "llm: repeated": 1,
     }
-    assert len(server.bodies) == 5
+    assert len(server.bodies) == 5 + 1  # what was no JSON is asked for once more
+    assert {body["response_format"]["type"] for body in server.bodies} == {"json_schema"}
 
 
 def test_prompts_hold_the_near_context_but_that_of_links_the_sentence_alone(open_generator, server):
@@ -152,7 +167,7 @@ def test_only_the_types_of_an_example_are_asked_for(open_generator, server):
 def test_an_example_of_which_nothing_can_be_read_is_dropped_with_its_losses(open_generator):
     (found,) = open_generator().run([Example("a", PREFIX, "The choir has eighteen members.", (LINK, CIRCUMSTANCE))])
     assert found.unused == "generate: no contradiction could be read"
-    assert dict(found.lost) == {"llm: NA": 2}
+    assert dict(found.lost) == {"llm: none to be made": 2}
     assert not found.completion
 
 
@@ -163,7 +178,7 @@ def test_a_second_run_asks_nothing_and_gives_the_same(open_generator, server):
     again = open_generator()
     assert again.run(examples) == first
     assert again.run(examples[1:]) == first[1:]  # whatever else is in the shard
-    assert len(server.bodies) == asked == 6
+    assert len(server.bodies) == asked == 7
 
 
 def test_several_samples_of_each_prompt_are_read_together(open_generator, server):
@@ -336,18 +351,19 @@ def test_a_build_with_recorded_answers_ends_in_a_benchmark(server, tmp_path, mon
     written = "".join(RECORDED.values())
     for number in range(3):
         old, new = row[f"contradiction_{number}_edit"].split("; ")[0].split(" -> ")
-        assert f'"{old}" to "{new}"' in written
+        assert json.dumps({"old": old, "new": new}) in written
         assert row[f"contradiction_{number}"] != COMPLETION
     assert (tmp_path / "one" / "mill.csv").read_bytes() == (tmp_path / "two" / "mill.csv").read_bytes()
-    assert asked == len(set(server.attempts)) <= 5  # the second build asked nothing
+    assert asked == len(set(server.attempts)) <= 6  # the second build asked nothing
     assert capsys.readouterr().out
 
 
 def test_the_examples_in_the_prompts_parse_by_their_own_rules():
     """What the prompts show as good answers has to be good."""
     from factor_gen.generate.llm.generator import PROMPTS_FOLDER
-    from factor_gen.generate.llm.parse import parse
+    from factor_gen.generate.llm.parse import Contradictions, parse
     from judges.answers import Answer
+    from judges.typed import read_reply
 
     for path in sorted(Path(PROMPTS_FOLDER).glob("*.jinja")):
         _, *shown, _ = path.read_text(encoding="utf-8").split("##\n")
@@ -355,8 +371,8 @@ def test_the_examples_in_the_prompts_parse_by_their_own_rules():
         for each in shown:
             before, _, rest = each.partition("Sentence: " if path.stem == LINK else "Completion: ")
             completion, _, answer = rest.partition("\n")
-            found = parse(Answer(answer, "stop"), completion, path.stem)
-            numbered = sum(line[:1].isdigit() for line in answer.splitlines())
-            assert len(found.candidates) == numbered, (path.name, completion, found.lost)
-            assert dict(found.lost) == ({} if numbered else {"llm: NA": 1})
+            reply = read_reply(Answer(answer, "stop"), Contradictions, {})
+            found = parse(reply, completion, path.stem)
+            assert len(found.candidates) == len(reply.value.contradictions), (path.name, completion, found.lost)
+            assert dict(found.lost) == ({} if found.candidates else {"llm: none to be made": 1})
             assert path.stem == LINK or before.startswith("Context: ")
