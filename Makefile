@@ -44,7 +44,7 @@ $(VENV)-vllm/installed: pyproject.toml
 	@touch $@
 
 test-vllm: $(VENV)-vllm/installed  ## the same tasks and judges through vLLM, a vLLM server and transformers serve
-	HF_HUB_OFFLINE=1 $(VENV)-vllm/bin/python -m pytest -m slow tests/test_vllm.py tests/test_servers.py
+	HF_HUB_OFFLINE=1 $(VENV)-vllm/bin/python -m pytest -m slow tests/test_vllm.py tests/test_servers.py tests/test_typed_servers.py
 
 $(VENV)/installed-real: $(VENV)/installed
 	$(PIP) install --quiet -c constraints.txt -e '.[real]'

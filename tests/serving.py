@@ -6,10 +6,12 @@ import contextlib
 import os
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 ENVIRONMENT: Mapping[str, str] = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
 _STARTUP_SECONDS = 300
@@ -36,3 +38,13 @@ def serve(command: Callable[[str], Sequence[str]]) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(60)
+
+
+def started(program: str, model: Path, context: int) -> Callable[[str], list[str]]:
+    """The command for a port by which ``vllm`` or ``transformers`` serves ``model``."""
+    more = {
+        "vllm": ["--dtype", "float32", "--enforce-eager", "--max-model-len", str(context)],
+        "transformers": ["--device", "cpu", "--dtype", "float32"],
+    }
+    path = str(Path(sys.executable).with_name(program))
+    return lambda port: [path, "serve", str(model), "--host", "127.0.0.1", "--port", port, *more[program]]

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from tests.conftest import REPOSITORY, SHARED, TASKS
-from tests.serving import ENVIRONMENT, serve
+from tests.serving import ENVIRONMENT, serve, started
 
 pytestmark = [
     pytest.mark.slow,
@@ -70,26 +70,7 @@ def data_dir(tmp_path_factory) -> tuple[Path, int]:
 def server(request, model) -> Iterator[tuple[str, str]]:
     """(base URL that ends in /v1, the model's name there)."""
 
-    def start(port: str) -> list[str]:
-        place = ["--host", "127.0.0.1", "--port", port]
-        commands = {
-            "vllm": [
-                "vllm",
-                "serve",
-                str(model),
-                *place,
-                "--dtype",
-                "float32",
-                "--enforce-eager",
-                "--max-model-len",
-                str(CONTEXT),
-            ],
-            "transformers": ["transformers", "serve", str(model), *place, "--device", "cpu", "--dtype", "float32"],
-        }
-        program, *arguments = commands[request.param]
-        return [str(BIN / program), *arguments]
-
-    with serve(start) as url:
+    with serve(started(request.param, model, CONTEXT)) as url:
         yield f"{url}/v1", str(model)
 
 

@@ -95,6 +95,7 @@ AGAIN = "what was answered is kept: run the same command again to go on"
 _RETRIED = {408, 409, 425, 429}  # and 5xx
 _DOWN = {401, 402, 403, 404, 405}
 _LONGEST_QUOTE = 300  # characters of a server's message
+_SCHEMA_WORDS = ("response_format", "json_schema")  # which a server names that finds fault with the schema of an answer
 
 
 class TryAgain(Exception):
@@ -140,6 +141,9 @@ class Faults:
             raise BackendDown(f"judge {self._config.name}: {self._config.base_url}: {why}; {advice}") from None
         if status in _RETRIED or status >= 500:
             raise TryAgain(why, seconds_of(error.response.headers.get("retry-after"))) from None
+        if any(word in why for word in _SCHEMA_WORDS):
+            advice = "set schema: false in the judge's YAML, and answers are asked for in words alone"
+            raise BackendDown(f"judge {self._config.name}: {self._config.base_url}: {why}; {advice}") from None
         return Answer(None, error=f"refused: {why}")
 
     async def _advice(self, status: int, client: AsyncOpenAI) -> str:

@@ -16,7 +16,9 @@ from judges.answers import Decoding, Request
 from judges.backends.limits import Prices, Purse
 from judges.backends.openai_http import OpenAIBackend
 from judges.backends.server import hooks, is_local, require_key
+from judges.judge import Judge
 from judges.store import AnswerStore
+from judges.typed import Reply
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from tests.judges.server import Act, JudgeServer
 
@@ -148,6 +150,34 @@ def test_a_server_that_refuses_everybody_is_down_at_once(server, ask_server, mon
     with pytest.raises(BackendDown, match=says):
         ask_server(prompts(50), api_key_env="MY_KEY", concurrency=2)
     assert sum(server.attempts.values()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (400, "'response_format.type' must be 'json_object'"),
+        (400, "Invalid schema for response_format 'reply'"),
+        (422, "body.response_format: extra inputs are not permitted"),
+        (422, "unknown variant `json_schema`"),
+    ],
+)
+def test_a_server_without_schemas_is_asked_in_words_once_its_yaml_says_so(server, config, tmp_path, status, text):
+    class Word(Reply):
+        word: str
+
+    server.script = lambda prompt, attempt: (
+        Act(status=status, text=text) if "response_format" in server.bodies[-1] else Act(text='{"word": "yes"}')
+    )
+
+    def ask(**changes: object) -> str | None:
+        with Judge.open(config(**changes), tmp_path / "answers.sqlite") as judge:
+            ((read,),) = judge.ask_typed("verify", Word, [{"claim": "so", "passages": ["p"]}], "asking")
+        return read.value.word if read.value else None
+
+    with pytest.raises(BackendDown, match=rf"HTTP {status}: .*; set schema: false in the judge's YAML"):
+        ask()
+    assert ask(schema=False) == "yes"
+    assert "response_format" not in server.bodies[-1]
 
 
 def test_a_server_that_does_not_run_is_down_within_seconds(ask_server):

@@ -1,0 +1,153 @@
+"""Typed replies of a real model, SmolLM2-135M-Instruct, behind the servers that users run: every question of the suite is held to
+its JSON schema by ``vllm serve``, and asked in words through ``transformers serve``, which knows no schemas and says nothing.
+
+``make test-vllm`` builds the environment that this needs and runs it there.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from factor_gen.generate.llm.generator import LLMGenerator
+from factor_gen.records import ENTITY, LINK, Example
+from factor_gen.settings import GenerateSettings
+from judges.answers import Decoding
+from judges.config import JudgeConfig
+from judges.judge import Judge
+from judges.typed import CUT_OFF, NO_OBJECT, Reply, Typed
+from judges.verify import PROMPT as VERIFY
+from judges.verify import PROMPT_PAGE, PageReply, Pair, SupportReply, page_subject, verify
+from lm_factuality.benchmarks.biographies import decompose, group
+from lm_factuality.benchmarks.biographies.types import Fact
+from lm_factuality.benchmarks.factor_generation import judging as generations
+from lm_factuality.benchmarks.factor_generation.marks import MarkReply
+from lm_factuality.benchmarks.felm.claims import ClaimsReply
+from lm_factuality.benchmarks.felm.questions import CLAIM_PROMPT, extraction_subject
+from lm_factuality.benchmarks.felm.rows import FelmRow
+from lm_factuality.benchmarks.felm_gen import marks, segments
+from lm_factuality.ground.errors import FactualityError
+from tests.serving import serve, started
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1500),
+    pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="needs vLLM; make test-vllm installs it"),
+]
+
+PAGE = ("Title: Orla Venn\nOrla Venn was a painter, born in Tarrow in 1871. She taught at the Harbour School until 1911.",)
+SENTENCE = "Orla Venn, a painter born in Tarrow in 1871, taught at the Harbour School."
+FACTS = ("Orla Venn was a painter.", "Orla Venn was born in Tarrow.", "Orla Venn was a cyclist.")
+ANSWER = ("Mars has two moons.", "William Herschel discovered both of them in 1781.")
+ROW = FelmRow("0", "wk", "How many moons does Mars have?", " ".join(ANSWER), ANSWER, (True,) * 2, (None,) * 2, (), ())
+DOC = {"prompt": ROW.prompt, "domain": "wk", "reference_texts": ["Asaph Hall discovered the two moons of Mars in 1877."]}
+MINIMAL = {
+    "prefix": "The library opened in 1870. ",
+    "stem": "Its first keeper was a",
+    "true_edit": "sailor",
+    "false_edit": "baker",
+}
+QUESTIONS: dict[str, tuple[str, type[Reply], dict[str, Any]]] = {
+    "verification": (VERIFY, SupportReply, Pair(FACTS[0], PAGE).subject),
+    "verification by page": (PROMPT_PAGE, PageReply, page_subject(FACTS, PAGE)),
+    "decomposition": (
+        decompose.PROMPT,
+        decompose.FactsReply,
+        decompose.decompose_subjects([SENTENCE], "Orla Venn", "standalone")[0],
+    ),
+    "grouping": (
+        group.PROMPT,
+        group.GroupsReply,
+        group.group_subject("Orla Venn", SENTENCE, [Fact(text, 0) for text in FACTS], [SENTENCE]),
+    ),
+    "marks": (marks.MARK_PROMPT, marks.MarksReply, marks.mark_subject(DOC, ANSWER)),
+    "cut": (segments.CUT_PROMPT, segments.CutReply, segments.cut_subject("To find the area:\n6 * 7\n= 42. That is all.")),
+    "claims": (CLAIM_PROMPT, ClaimsReply, extraction_subject(ROW)),
+    "mark of a generation": (
+        generations.PROMPT,
+        MarkReply,
+        generations.mark_subject(
+            {**MINIMAL, "true": "Its first keeper was a sailor.", "false": "Its first keeper was a baker."},
+            "Its first keeper was a baker.",
+        ),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def model() -> Path:
+    from tests.real.model import checkpoint
+
+    try:
+        return checkpoint()
+    except FactualityError as error:
+        pytest.skip(f"needs SmolLM2: {error}")
+
+
+@pytest.fixture(scope="module", params=["vllm", "transformers"])
+def config(request, model) -> Iterator[JudgeConfig]:
+    """A judge that asks the model; its name is that of the program that serves it."""
+    decoding = Decoding(max_tokens=256 if request.param == "vllm" else 64)
+    penalty = {"frequency_penalty": 1.0}  # or so small a model writes one sentence without end
+    with serve(started(request.param, model, 4096)) as url:
+        yield JudgeConfig(
+            request.param, "openai", model=str(model), base_url=f"{url}/v1", decoding=decoding, extra_body=penalty, timeout=600
+        )
+
+
+def test_every_question_gets_a_reply_of_its_type(config, tmp_path):
+    if config.name != "vllm":
+        pytest.skip("transformers serve knows no schemas")
+    with Judge.open(config, tmp_path / "answers.sqlite") as judge:
+        found = {
+            name: judge.ask_typed(prompt, reply, [subject], name)[0][0] for name, (prompt, reply, subject) in QUESTIONS.items()
+        }
+    _show(found)
+    assert {name: read.problem for name, read in found.items() if read.value is None} == {}
+    for name, read in found.items():  # a reason comes before what it is a reason for
+        fields = list(json.loads(read.answer.text))
+        assert fields == list(QUESTIONS[name][1].model_fields), name
+
+
+def test_contradictions_are_read(config, tmp_path):
+    if config.name != "vllm":
+        pytest.skip("transformers serve knows no schemas")
+    generator = LLMGenerator(GenerateSettings(judge="judge.yaml", per_type=1), _written(config, tmp_path), tmp_path / "answers")
+    completion = "The granite came from Selmouth before the frost."
+    (found,) = generator.run([Example("0", "The bridge was old. ", completion, (ENTITY, LINK))])
+    generator.close()
+    _show({"contradictions": found})
+    assert len(found.candidates) + sum(found.lost.values()) >= 2
+    assert not [reason for reason in found.lost if NO_OBJECT in reason or "wrong form" in reason]
+
+
+def test_pairs_are_verified_with_a_schema_or_in_words(config, tmp_path):
+    with Judge.open(config, tmp_path / "answers.sqlite") as judge:
+        found = verify(judge, [Pair(fact, PAGE) for fact in FACTS[:2]])
+        assert judge.usage.errors == 0
+    _show({"verified": found})
+    if config.name == "vllm":
+        assert {each.verdict for each in found} <= {"supported", "not_supported"}
+    for each in found:
+        assert each.verdict != "unscored" or each.reason.partition(":")[0] in (NO_OBJECT, CUT_OFF, "wrong form")
+
+
+def _written(config: JudgeConfig, folder: Path) -> Path:
+    """``folder`` with the YAML of ``config`` in it."""
+    content = {"backend": "openai", "model": config.model, "base_url": config.base_url, "timeout": config.timeout}
+    content |= {"decoding": {"max_tokens": 256}, "extra_body": dict(config.extra_body)}
+    (folder / "judge.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    return folder
+
+
+def _show(found: dict[str, Any]) -> None:
+    """For ``pytest -s``: what the model wrote."""
+    for name, each in found.items():
+        sys.stdout.write(f"\n{name}: {each.answer.text if isinstance(each, Typed) else each}\n")
