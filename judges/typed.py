@@ -45,8 +45,8 @@ class Typed(Generic[R]):
 
 @cache
 def schema_of(reply: type[Reply]) -> str:
-    """The JSON schema of ``reply`` as one line, every field required and none added: servers that are strict insist on both. Fields
-    stay in their order, which is that in which a model has to write them: the reason before the verdict."""
+    """The JSON schema of ``reply`` as one line, every field required and none added: servers that are strict insist on both. The
+    fields keep their order, in which some servers make a model write them: the reason before the verdict."""
     schema = reply.model_json_schema()
     for each in (schema, *schema.get("$defs", {}).values()):
         if "properties" in each:

@@ -94,6 +94,11 @@ def test_schemas_are_strict():
     assert "title" not in schema_of(PageReply)
 
 
+def test_a_schema_has_the_reason_before_the_verdict():
+    """Servers that hold a model to a schema make it write the fields in this order."""
+    assert list(json.loads(schema_of(SupportReply))["properties"]) == ["reason", "verdict", "probability"]
+
+
 def test_the_schema_is_part_of_what_names_an_answer():
     assert Request("p").key("j") == Request("p", schema="").key("j") != Request("p", schema="{}").key("j")
 
