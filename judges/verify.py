@@ -3,69 +3,17 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
 from judges.typed import Reply, Typed
-from lm_factuality.ground.packaged import load_yaml
-from lm_factuality.ground.thinking import without_thinking
 
 if TYPE_CHECKING:
     from judges.judge import Judge, Plan
-
-_PATTERNS = {name: re.compile("".join(pieces), re.IGNORECASE) for name, pieces in load_yaml(__package__, "verify.yaml").items()}
-APOLOGY: str = _PATTERNS["apology"].pattern
-_SAME = str.maketrans(
-    {"\u2018": "'", "\u2019": "'", "\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\u2212": "-"}
-)
-_CLOSING = "\"'\u201c\u201d)]"
-
-
-def plain(output: str) -> str | None:
-    """``output`` without thinking, emphasis, code marks and invisible characters, in compatibility forms (NFKC), with straight
-    quotes, plain hyphens and ends of line; None if the thinking never ends."""
-    text = without_thinking(_PATTERNS["invisible"].sub("", unicodedata.normalize("NFKC", "\n".join(output.splitlines()))))
-    if text is None:
-        return None
-    text = _PATTERNS["code"].sub("", text.replace("\\_", "_").translate(_SAME))
-    text = re.sub(r"\*+", lambda stars: _within(stars, str.isdigit), text)  # 1*2 is not 12
-    return re.sub(r"_+", lambda line: _within(line, str.isalnum), text).strip()
-
-
-def _within(marks: re.Match[str], is_part: Callable[[str], bool]) -> str:
-    """``marks`` if they stand within a number or word, else nothing."""
-    before, after = marks.string[max(0, marks.start() - 1) : marks.start()], marks.string[marks.end() : marks.end() + 1]
-    return marks[0] if is_part(before) and is_part(after) else ""
-
-
-def is_refusal(text: str) -> bool:
-    """Whether ``text``, made plain, begins as those do that decline to judge."""
-    return _PATTERNS["refusal"].match(text) is not None
-
-
-def is_taken_back(rest: str, *, denies: bool = False) -> bool:
-    """Whether ``rest``, what stands behind a verdict and on the lines below it, makes it less than a verdict.
-
-    On the verdict's own line a reason ("because"), a new sentence or a parenthesis may follow, if no word in it speaks against
-    the verdict, nor one that says so outright on a line below; anything else ("is wrong here", ", except for the date") takes it
-    back. ``denies``: the verdict itself says no, so that "not" and "wrong" explain it, a comma is enough before them, and
-    of hedges only one that comes first ("but", "partly") counts.
-    """
-    line, *below = rest.split("\n")
-    line = line.lstrip(_CLOSING)
-    if denies and (_PATTERNS["hedged"].match(line) or line.startswith(",")):
-        return bool(_PATTERNS["hedged"].match(line))
-    if not _PATTERNS["explains"].match(line):
-        return True
-    return not denies and (
-        bool(_PATTERNS["contrary"].search(line)) or any(_PATTERNS["denied_below"].search(each) for each in below)
-    )
-
 
 PROMPT = "verify"
 PROMPT_PAGE = "verify_page"

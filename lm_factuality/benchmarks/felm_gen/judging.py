@@ -8,21 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel
 
-from lm_factuality.benchmarks.felm_gen import metrics
+from lm_factuality.benchmarks.felm_gen import marks, metrics, segments
 from lm_factuality.benchmarks.felm_gen.answers import no_answer, to_answer
-from lm_factuality.benchmarks.felm_gen.marks import MARK_PROMPT, Marks, MarksReply, check_marks, mark_subject, read_marks
-from lm_factuality.benchmarks.felm_gen.segments import (
-    BY_JUDGE,
-    CUT_PROMPT,
-    CUT_TOKENS,
-    Cut,
-    CutReply,
-    check_cut,
-    cut_by_judge,
-    cut_by_rules,
-    cut_subject,
-    pieces_of,
-)
+from lm_factuality.benchmarks.felm_gen.marks import Marks, MarksReply
+from lm_factuality.benchmarks.felm_gen.segments import Cut, CutReply, cut_by_rules
 from lm_factuality.ground.console import counted, shown
 from lm_factuality.ground.records import to_model
 from lm_factuality.harness.generation import Docs, Table, Verdict
@@ -57,7 +46,7 @@ class FelmGen:
     ``no_answer`` or ``unscored`` with the reason; and the judge's ``outputs``."""
 
     name = "felm_gen"
-    prompt_names = (CUT_PROMPT, MARK_PROMPT)
+    prompt_names = (segments.CUT_PROMPT, marks.MARK_PROMPT)
 
     def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
         try:
@@ -72,39 +61,33 @@ class FelmGen:
         items = _items(docs, responses)
         cut = [item for item in items if _is_cut_by(judge, item)]
         cuts = [None if item.problem else cut_by_rules(item.answer, item.domain) for item in items]
-        subjects = [cut_subject(item.answer) for item in cut]
-        cutting = judge.plan(CUT_PROMPT, subjects, samples=1, reply=CutReply, max_tokens=CUT_TOKENS)
-        marking = judge.plan(MARK_PROMPT, _mark_subjects(items, cuts), reply=MarksReply)
+        subjects = [segments.cut_subject(item.answer) for item in cut]
+        cutting = judge.plan(segments.CUT_PROMPT, subjects, samples=1, reply=CutReply, max_tokens=segments.CUT_TOKENS)
+        marking = judge.plan(marks.MARK_PROMPT, _mark_subjects(items, cuts), reply=MarksReply)
         return [*([("cutting", cutting)] if cut else []), ("marking", marking)]
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
         items = _items(docs, responses)
         cuts = self._cut(judge, items)
         subjects = _mark_subjects(items, cuts)
-        replies = iter(judge.ask_typed(MARK_PROMPT, MarksReply, subjects, "marking segments", check_marks))
+        replies = iter(judge.ask_typed(marks.MARK_PROMPT, MarksReply, subjects, "marking segments", marks.check_marks))
         records: list[Verdict] = []
         for item, cut in zip(items, cuts, strict=True):
-            if cut is None:
-                records.append(_record(item, None, Marks(None), []))
-                continue
-            read = next(replies)
-            marks = read_marks(read, len(cut.segments), item.domain)
-            records.append(_record(item, cut, marks, [each.answer.text or "" for each in read]))
+            read = next(replies) if cut else []
+            found = marks.read_marks(read, len(cut.segments), item.domain) if cut else Marks(None)
+            records.append(_record(item, cut, found, [each.answer.text or "" for each in read]))
         return records
 
     def _cut(self, judge: Judge, items: Sequence[_Item]) -> list[Cut | None]:
         """The segments of each answer; None for what is no answer."""
-        asked = [item for item in items if _is_cut_by(judge, item)]
-        subjects, doing = [cut_subject(item.answer) for item in asked], "cutting responses"
-        found = judge.ask_typed(CUT_PROMPT, CutReply, subjects, doing, check_cut, 1, max_tokens=CUT_TOKENS) if asked else []
-        replies = iter(found)
-
-        def cut(item: _Item) -> Cut:
-            if _is_cut_by(judge, item):
-                return cut_by_judge(item.answer, item.domain, next(replies)[0])
-            return cut_by_rules(item.answer, item.domain)
-
-        return [None if item.problem else cut(item) for item in items]
+        places = [place for place, item in enumerate(items) if _is_cut_by(judge, item)]
+        subjects = [segments.cut_subject(items[place].answer) for place in places]
+        prompt, check, most = segments.CUT_PROMPT, segments.check_cut, segments.CUT_TOKENS
+        replies = judge.ask_typed(prompt, CutReply, subjects, "cutting responses", check, 1, max_tokens=most) if places else []
+        read = {place: reply for place, (reply,) in zip(places, replies, strict=True)}
+        return [
+            None if item.problem else segments.cut(item.answer, item.domain, read.get(place)) for place, item in enumerate(items)
+        ]
 
     def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
         (item,) = _items([doc], [responses])
@@ -146,13 +129,13 @@ def _items(docs: Docs, responses: Sequence[Sequence[str]]) -> list[_Item]:
 
 def _is_cut_by(judge: Judge, item: _Item) -> bool:
     """Not what is one piece: there is nothing to group."""
-    if item.problem is not None or item.domain not in BY_JUDGE or not judge.config.capabilities.can_answer("cut"):
+    if item.problem is not None or item.domain not in segments.BY_JUDGE or not judge.config.capabilities.can_answer("cut"):
         return False
-    return len(pieces_of(item.answer)) > 1
+    return len(segments.pieces_of(item.answer)) > 1
 
 
 def _mark_subjects(items: Sequence[_Item], cuts: Sequence[Cut | None]) -> list[dict[str, Any]]:
-    return [mark_subject(item.doc, cut.segments) for item, cut in zip(items, cuts, strict=True) if cut is not None]
+    return [marks.mark_subject(item.doc, cut.segments) for item, cut in zip(items, cuts, strict=True) if cut is not None]
 
 
 def _record(item: _Item, cut: Cut | None, marks: Marks, outputs: list[str]) -> metrics.Record:

@@ -66,10 +66,10 @@ def check_cut(reply: CutReply, subject: Mapping[str, Any]) -> str:
     return "" if is_whole else f"not the numbers 1 to {count}, each once and in order"
 
 
-def cut_by_judge(response: str, domain: str, read: Typed[CutReply]) -> Cut:
-    """The segments of a judge's reply, each the response's own text; where it has none that can be used, rules cut."""
-    if read.value is None:
-        return cut_by_rules(response, domain, read.problem)
+def cut(response: str, domain: str, read: Typed[CutReply] | None) -> Cut:
+    """The segments of a judge's reply, each the response's own text; where there is none that can be used, rules cut."""
+    if read is None or read.value is None:
+        return cut_by_rules(response, domain, read.problem if read else None)
     lengths = [len("".join(piece.split())) for piece in pieces_of(response)]
     segments = [segment for segment in read.value.segments if segment]
     return Cut(tuple(_slices(response, [sum(lengths[number - 1] for number in segment) for segment in segments])), "judge")

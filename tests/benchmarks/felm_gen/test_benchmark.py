@@ -23,7 +23,7 @@ from lm_factuality.benchmarks.felm_gen.answers import EMPTY, REFUSAL, UNENDING, 
 from lm_factuality.benchmarks.felm_gen.marks import MarksReply, check_marks, mark_subject, read_marks
 from lm_factuality.benchmarks.felm_gen.metrics import summarise
 from lm_factuality.benchmarks.felm_gen.recount import unfounded
-from lm_factuality.benchmarks.felm_gen.segments import CutReply, check_cut, cut_by_judge, cut_by_rules, cut_subject, pieces_of
+from lm_factuality.benchmarks.felm_gen.segments import CutReply, check_cut, cut, cut_by_rules, cut_subject, pieces_of
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness.generations_file import read_samples, to_line
 from tests.benchmarks.felm_gen.rule import ROWS, mark
@@ -91,7 +91,7 @@ def test_rules_cut_by_domain():
 TEXT = "So 1 000 + 1 = 1 001.\nAdd 2:  1 003. Done"  # four pieces
 
 
-def cut(reply: object, text: str = TEXT) -> Typed[CutReply]:
+def grouped(reply: object, text: str = TEXT) -> Typed[CutReply]:
     answer = reply if isinstance(reply, Answer) else Answer(json.dumps(reply), "stop")
     return read_reply(answer, CutReply, cut_subject(text), check_cut)
 
@@ -107,7 +107,7 @@ def cut(reply: object, text: str = TEXT) -> Typed[CutReply]:
 )
 def test_a_judges_cut_is_the_responses_own_text(groups, segments):
     for reply in ({"segments": groups}, groups):
-        found = cut_by_judge(TEXT, "math", cut(reply))
+        found = cut(TEXT, "math", grouped(reply))
         assert (found.segments, found.by, found.refused) == (segments, "judge", None)
 
 
@@ -130,7 +130,7 @@ NOT_ALL = "not the numbers 1 to 3, each once and in order"
     ],
 )
 def test_a_cut_without_every_piece_is_not_taken(reply, refused):
-    found = cut_by_judge(TEXT, "math", cut(reply))
+    found = cut(TEXT, "math", grouped(reply))
     assert (found.segments, found.by, found.refused) == (cut_by_rules(TEXT, "math").segments, "paragraphs", refused)
 
 
@@ -140,7 +140,7 @@ def test_wherever_a_judge_cuts_nothing_is_lost(text, ends):
     count = len(pieces_of(text))
     borders = sorted({0, *(end for end in ends if end < count), count})
     groups = [list(range(start + 1, end + 1)) for start, end in itertools.pairwise(borders)]
-    found = cut_by_judge(text, "math", cut({"segments": groups}, text))
+    found = cut(text, "math", grouped({"segments": groups}, text))
     assert (found.by, len(found.segments)) == ("judge", len(groups))
     assert "".join("".join(found.segments).split()) == "".join(text.split())
     assert all(segment == segment.strip() and segment in text for segment in found.segments)

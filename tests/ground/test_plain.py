@@ -1,0 +1,35 @@
+"""Models' texts made plain."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from lm_factuality.ground.plain import plain
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ALL\\_CORRECT", "ALL_CORRECT"),
+        ("_x_ *a* __b__ ALL_CORRECT", "x a b ALL_CORRECT"),
+        ("**1**, **2**", "1, 2"),
+        ("1*2 and 1**2", "1*2 and 1**2"),
+        ("```text\n`a`\n```", "a"),
+        ("\uff21\uff1a\uff11\u2013\uff12", "A:1-2"),
+        ("I\u2019m un\u00adsure\u200b", "I'm unsure"),
+        ("a\r\nb\u2028c", "a\nb\nc"),
+        ("<think>a", None),
+    ],
+)
+def test_plain(text, words):
+    assert plain(text) == words
+
+
+@pytest.mark.parametrize("size", [50_000])
+def test_long_runs_of_marks_take_no_time(size):
+    began = time.perf_counter()
+    for text in ("*" * size + "1", "1" + "*" * size, "_" * size + "a", "<think>" * size, "</think>" * size):
+        plain(text)
+    assert time.perf_counter() - began < 2  # a pattern that looks ahead from every mark takes minutes
