@@ -7,7 +7,8 @@ does not validate is asked for once more, with the error; then it is unscored, w
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Generic, TypeVar, get_origin
@@ -21,6 +22,7 @@ NO_OBJECT = "no JSON object"
 THINKING = "thinking without an end"
 CUT_OFF = "cut off"
 _NO_ANSWER = Answer(None)
+_MOST_LISTED = 10  # numbers in a problem
 _LONGEST_QUOTE = 2000  # characters of a reply that are shown to the judge again
 
 
@@ -75,6 +77,21 @@ def read_reply(answer: Answer, reply: type[R], subject: Mapping[str, Any], check
         return Typed(None, f"wrong form: {_first(error)}", answer)
     problem = check(value, subject) if check else ""
     return Typed(None if problem else value, problem, answer)
+
+
+def misnumbered(numbers: Sequence[int], count: int, what: str, is_whole: bool = True) -> str:
+    """For a check: what is wrong with the ``numbers``, from 1 to ``count``, that a reply gives. One does not exist, some are there
+    twice or, where it has to have them all (``is_whole``), some are missing."""
+    if outside := [number for number in numbers if not 1 <= number <= count]:
+        return f"{what} {outside[0]} of {count}"
+    if twice := [number for number, times in Counter(numbers).items() if times > 1]:
+        return f"{what} {_listed(twice)} twice"
+    missing = sorted({*range(1, count + 1)} - {*numbers}) if is_whole else []
+    return f"no {what} {_listed(missing)}" if missing else ""
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:_MOST_LISTED])) + (", ..." if len(numbers) > _MOST_LISTED else "")
 
 
 def is_worth_another_try(read: Typed[Any]) -> bool:

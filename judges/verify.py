@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
-from judges.typed import Reply, Typed
+from judges.typed import Reply, Typed, misnumbered
 
 if TYPE_CHECKING:
     from judges.judge import Judge, Plan
@@ -155,10 +155,7 @@ def page_subject(claims: Sequence[str], passages: Sequence[str], **more: Any) ->
 
 def numbers_exist(reply: OfNumbers, subject: Mapping[str, Any]) -> str:
     """A :data:`judges.typed.Check`: no verdict on a claim that is not in the list, and none twice. Claims may be left out."""
-    numbers, count = [each.number for each in reply.verdicts], len(subject["claims"])
-    if outside := [number for number in numbers if not 1 <= number <= count]:
-        return f"number {outside[0]} of {count}"
-    return "a number twice" if len(set(numbers)) < len(numbers) else ""
+    return misnumbered([each.number for each in reply.verdicts], len(subject["claims"]), "number", is_whole=False)
 
 
 def combine(samples: Sequence[Typed[SupportReply]]) -> Verification:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from judges.answers import Answer, Request
 from judges.judge import Judge
-from judges.typed import Reply, once_more, read_reply, schema_of
+from judges.typed import Reply, misnumbered, once_more, read_reply, schema_of
 from judges.verify import PageReply, SupportReply
 from tests.judges.server import Act
 
@@ -82,6 +82,25 @@ def test_a_megabyte_is_read_at_once(text):
     begin = time.perf_counter()
     assert names(text)[0] is None
     assert time.perf_counter() - begin < 2
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_whole", "problem"),
+    [
+        ([2, 1, 3], True, ""),
+        ([3], False, ""),
+        ([0, 1], False, "fact 0 of 3"),
+        ([1, 4, 4], True, "fact 4 of 3"),
+        ([3, 1, 3, 1], True, "fact 3, 1 twice"),
+        ([2], True, "no fact 1, 3"),
+    ],
+)
+def test_numbers_are_those_of_the_list(numbers, is_whole, problem):
+    assert misnumbered(numbers, 3, "fact", is_whole) == problem
+
+
+def test_a_problem_lists_ten_numbers_at_most():
+    assert misnumbered([], 12, "fact") == "no fact 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ..."
 
 
 def test_schemas_are_strict():

@@ -123,7 +123,7 @@ def test_a_page_takes_so_many_claims_in_one_question(server, config, tmp_path):
 
 @pytest.mark.parametrize(
     ("numbers", "problem"),
-    [([1, 2], ""), ([2], ""), ([], ""), ([0], "number 0 of 2"), ([3], "number 3 of 2"), ([1, 1], "a number twice")],
+    [([1, 2], ""), ([2], ""), ([], ""), ([0], "number 0 of 2"), ([3], "number 3 of 2"), ([1, 1], "number 1 twice")],
 )
 def test_numbers_are_those_of_the_list(numbers, problem):
     said = PageReply(verdicts=[NumberedSupport(number=number, reason="so", verdict=S) for number in numbers])

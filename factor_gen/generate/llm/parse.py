@@ -21,7 +21,6 @@ _FEW, _SHARE = (8, 0.4)  # a contradiction may differ in that many words and mar
 _LONGEST = 4  # times as long as its completion, and 200 characters: not worth comparing
 _STRAY = re.compile(r"[\x00-\x1f\x7f\ufffd]|\*\*|``|<[|/]|\|>|[\ud800-\udfff]")
 _WORD_OR_MARK = re.compile(r"\w+|[^\w\s]")
-_QUOTES = {'"': '"', "\u201c": "\u201d"}
 _PAIRED = '"()[]'
 _CLOSERS = "\"'\u201d\u2019)]"
 
@@ -89,7 +88,7 @@ def _read(item: Contradiction, completion: str, error_type: str) -> Candidate | 
         return "lines"
     if len(written) > _LONGEST * len(completion) + 200:
         return "far"
-    text = respaced(_unquoted(written, completion), completion)
+    text = respaced(written, completion)
     if _STRAY.search(text) and not _STRAY.search(completion):
         return "marks"
     if _bare(text) == _bare(completion):
@@ -127,14 +126,6 @@ def _more_pairs(one: str, other: str) -> list[int]:
     """How many more quotes and brackets of each sort ``one`` has than ``other``."""
     ours, theirs = ([each.plain for each in tokens(text)] for text in (one, other))
     return [ours.count(mark) - theirs.count(mark) for mark in _PAIRED]
-
-
-def _unquoted(text: str, completion: str) -> str:
-    """``text`` without quotes around all of it, where the completion has none."""
-    closing = _QUOTES.get(text[:1])
-    if closing and len(text) > 2 and text.endswith(closing) and not completion.startswith(text[0]):
-        return text[1:-1].strip()
-    return text
 
 
 def _bare(text: str) -> list[str]:

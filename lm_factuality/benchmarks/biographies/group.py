@@ -5,18 +5,15 @@ judge repeats the facts instead, with a line of ``====`` between individuals, an
 response, because its prompt ends with that fact's hyphen.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judges.typed import Reply, Typed
+from judges.typed import Reply, Typed, misnumbered
 from lm_factuality.benchmarks.biographies.types import Fact
 
 PROMPT = "biographies/group"
 MAX_TOKENS = 2048  # that a judge may write: all numbers, with room for white space
-
-_MOST_NAMED = 10  # numbers in a problem
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -49,13 +46,7 @@ def group_subject(name: str, paragraph: str, facts: Sequence[Fact], sentences: S
 
 def check_groups(reply: GroupsReply, subject: Mapping[str, Any]) -> str:
     """A :data:`judges.typed.Check`: every fact is in exactly one group."""
-    count, numbers = len(subject["facts"]), [number for group in reply.groups for number in group]
-    if outside := [number for number in numbers if not 1 <= number <= count]:
-        return f"fact {outside[0]} of {count}"
-    if twice := [number for number, times in Counter(numbers).items() if times > 1]:
-        return f"a fact in two groups: {_listed(twice)}"
-    missing = sorted(set(range(1, count + 1)) - set(numbers))
-    return f"facts in no group: {_listed(missing)}" if missing else ""
+    return misnumbered([number for group in reply.groups for number in group], len(subject["facts"]), "fact")
 
 
 def to_grouping(read: Typed[GroupsReply]) -> Grouping:
@@ -63,7 +54,3 @@ def to_grouping(read: Typed[GroupsReply]) -> Grouping:
     if read.value is None:
         return Grouping((), read.problem)
     return Grouping(tuple(tuple(sorted(number - 1 for number in group)) for group in read.value.groups if group))
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:_MOST_NAMED])) + (", ..." if len(numbers) > _MOST_NAMED else "")

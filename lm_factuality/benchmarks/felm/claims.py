@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from judges.answers import Answer
-from judges.typed import Reply, Typed, read_reply
+from judges.typed import Reply, Typed, misnumbered, read_reply
 from lm_factuality.benchmarks.felm.rows import FelmRow
 from lm_factuality.ground.records import read_lines, to_model
 from lm_factuality.ground.sentences import split_sentences
@@ -73,14 +73,8 @@ class ClaimsReply(Reply):
 def check_claims(reply: ClaimsReply, subject: Mapping[str, Any]) -> str:
     """A :data:`judges.typed.Check`: every segment is there once. Claims that nobody extracted would pass for claims without
     errors."""
-    numbers, count = [each.segment for each in reply.segments], len(subject["units"])
-    if outside := [number for number in numbers if not 1 <= number <= count]:
-        return f"segment {outside[0]} of {count}"
-    if missing := sorted({*range(1, count + 1)} - {*numbers}):
-        return f"nothing about segment {missing[0]} of {count}"
-    if len(numbers) > count:
-        return "a segment twice"
-    return "" if any(each.claims for each in reply.segments) else "no claims"
+    problem = misnumbered([each.segment for each in reply.segments], len(subject["units"]), "segment")
+    return problem or ("" if any(each.claims for each in reply.segments) else "no claims")
 
 
 def to_claims(row: FelmRow, read: Typed[ClaimsReply], source: str) -> RowClaims:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from judges.typed import Reply, Typed
+from judges.typed import Reply, Typed, misnumbered
 from lm_factuality.benchmarks.felm.evidence import choose
 from lm_factuality.benchmarks.felm.questions import segment_text
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
@@ -52,10 +52,7 @@ def mark_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> dict[str, A
 
 def check_marks(reply: MarksReply, subject: Mapping[str, Any]) -> str:
     """A :data:`judges.typed.Check`: the numbers are those of segments, and none is there twice."""
-    numbers, count = [each.number for each in reply.wrong], len(subject["units"])
-    if outside := [number for number in numbers if not 1 <= number <= count]:
-        return f"segment {outside[0]} of {count}"
-    return "a segment twice" if len(set(numbers)) < len(numbers) else ""
+    return misnumbered([each.number for each in reply.wrong], len(subject["units"]), "segment", is_whole=False)
 
 
 def read_marks(replies: Sequence[Typed[MarksReply]], num_segments: int, domain: str) -> Marks:

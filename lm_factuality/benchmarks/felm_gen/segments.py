@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from judges.typed import Reply, Typed
+from judges.typed import Reply, Typed, misnumbered
 from lm_factuality.ground.sentences import split_sentences
 
 CUT_PROMPT = "felm_gen/segment"
@@ -61,9 +61,8 @@ def cut_subject(response: str) -> dict[str, Any]:
 
 def check_cut(reply: CutReply, subject: Mapping[str, Any]) -> str:
     """A :data:`judges.typed.Check`: every piece is there once, in order."""
-    count = len(subject["pieces"])
-    is_whole = [number for segment in reply.segments for number in segment] == list(range(1, count + 1))
-    return "" if is_whole else f"not the numbers 1 to {count}, each once and in order"
+    numbers = [number for segment in reply.segments for number in segment]
+    return misnumbered(numbers, len(subject["pieces"]), "piece") or ("" if numbers == sorted(numbers) else "pieces out of order")
 
 
 def cut(response: str, domain: str, read: Typed[CutReply] | None) -> Cut:

@@ -37,8 +37,8 @@ def test_groups_are_read(text, groups):
 @pytest.mark.parametrize(
     ("text", "finish_reason", "problem"),
     [
-        ('{"groups": [[1, 2, 3], [3, 4, 5]]}', "stop", "a fact in two groups: 3"),
-        ('{"groups": [[2], [4, 5]]}', "stop", "facts in no group: 1, 3"),
+        ('{"groups": [[1, 2, 3], [3, 4, 5]]}', "stop", "fact 3 twice"),
+        ('{"groups": [[2], [4, 5]]}', "stop", "no fact 1, 3"),
         ('{"groups": [[0, 1, 2, 3, 4]]}', "stop", "fact 0 of 5"),
         ('{"groups": [[1, 2, 3, 4, 5, 6]]}', "stop", "fact 6 of 5"),
         ('{"groups": [["a", "b"]]}', "stop", "wrong form: groups.N.N: Input should be a valid integer, unable to parse string"),

@@ -111,17 +111,14 @@ def test_a_judges_cut_is_the_responses_own_text(groups, segments):
         assert (found.segments, found.by, found.refused) == (segments, "judge", None)
 
 
-NOT_ALL = "not the numbers 1 to 3, each once and in order"
-
-
 @pytest.mark.parametrize(
     ("reply", "refused"),
     [
-        ([[1], [3]], NOT_ALL),
-        ([[1, 2], [2, 3]], NOT_ALL),
-        ([[2], [1], [3]], NOT_ALL),
-        ([[1], [2], [3], [4]], NOT_ALL),
-        ([], NOT_ALL),
+        ([[1], [3]], "no piece 2"),
+        ([[1, 2], [2, 3]], "piece 2 twice"),
+        ([[2], [1], [3]], "pieces out of order"),
+        ([[1], [2], [3], [4]], "piece 4 of 3"),
+        ([], "no piece 1, 2, 3"),
         ({"segments": ["So", "Done"]}, "wrong form: segments.N: Input should be a valid list"),
         (Answer("So 1 000 + 1 = 1 001.", "stop"), "no JSON object"),
         (Answer("", "stop"), "empty answer"),
@@ -182,7 +179,7 @@ def test_marks_and_their_types(said, domain, errors):
         (Answer("", "content_filter"), "content filter"),
         ([(4, "fooled")], "segment 4 of 3"),
         ([(0, "fooled")], "segment 0 of 3"),
-        ([(1, "fooled"), (1, None)], "a segment twice"),
+        ([(1, "fooled"), (1, None)], "segment 1 twice"),
         ([(1, "spelling")], "wrong form: wrong.N.type: Input should be 'knowledge', 'reasoning', 'irrelevant' or 'fooled'"),
         (Answer("I'm sorry, I cannot judge that."), "no JSON object"),
         (Answer(None, error="no evidence: the lexical judge needs passages"), "no evidence"),
@@ -298,10 +295,9 @@ def test_a_judge_that_cannot_cut_still_marks(server, config, docs, tmp_path):
     with Judge.open(config(), tmp_path / "store.sqlite") as judge:
         verdicts = FELM_GEN.judge(judge, docs, [[text] for text in RESPONSES])
     assert verdicts[2]["errors"] == [None, "reasoning"]
-    refused = "not the numbers 1 to 2, each once and in order"
-    assert verdicts[2]["cut_refused"] == refused
-    assert summarise(verdicts)["cuts_refused"] == {refused: 1}
-    assert sum("It cannot be used: not the numbers 1 to 2" in prompt for prompt in server.attempts) == 1  # asked once more
+    assert verdicts[2]["cut_refused"] == "no piece 1"
+    assert summarise(verdicts)["cuts_refused"] == {"no piece 1": 1}
+    assert sum("It cannot be used: no piece 1." in prompt for prompt in server.attempts) == 1  # asked once more
 
 
 @pytest.mark.parametrize("samples", [1, 3])

@@ -53,7 +53,6 @@ def test_candidates_say_type_and_generator():
 @pytest.mark.parametrize(
     "entry",
     [
-        ({"Selmouth": "Dunwick"}, f'"{DUNWICK}"'),
         ({" selmouth ": "Dunwick "}, f" {DUNWICK}\n"),
         ({"Selmouth": "Dunwick", "": "x"}, DUNWICK),
         ({"Selmouth": "Dunwick"}, DUNWICK.replace(".", " .")),
