@@ -1,24 +1,99 @@
-"""What a model thinks before it speaks, taken off in one place: for evaluated models and judges alike."""
+"""What a model thinks and what it says, told apart in one place: for evaluated models and judges alike.
 
-from __future__ import annotations
+``thinking.yaml`` has the marks of the formats that are known.
+"""
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-_TAG = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
+from lm_factuality.ground.packaged import load_yaml
+
+UNFINISHED = "thinking without an end"  # why what a model wrote is unscored that never came to an answer
+
+_FORMATS: Mapping[str, Any] = load_yaml(__package__, "thinking.yaml")
+_THOUGHTS: list[Mapping[str, Any]] = _FORMATS["thoughts"]
+_EACH = [f"(?P<{kind}_{number}>{each[kind]})" for number, each in enumerate(_THOUGHTS) for kind in ("closes", "opens")]
+_MARKS = re.compile(f"(?={_FORMATS['begins']})(?:{'|'.join(_EACH)}|(?P<between>{_FORMATS['between']}))", re.IGNORECASE)
+_ANSWER_OPENS = re.compile(rf"\s*(?:(?:{_FORMATS['answer_opens']})\s*)?", re.IGNORECASE)
+_ANSWER_CLOSES = re.compile(rf"(?:{_FORMATS['answer_closes']})\s*\Z", re.IGNORECASE)
+_TEMPLATES = re.compile(_FORMATS["templates"], re.IGNORECASE)
+_OPENING = 60  # characters, the longest opening mark at the end of a prompt
 
 
-def without_thinking(text: str) -> str | None:
-    """``text`` without what stands between ``<think>`` or ``<thinking>`` and its end, and without all before an end that has no
-    beginning (some servers keep the beginning to themselves); None if the thinking never ends."""
-    spoken: list[str] = []
-    position, is_thinking = 0, False
-    for tag in _TAG.finditer(text):
-        if tag[1]:
-            if not is_thinking:
-                spoken.clear()
-            is_thinking = False
-        elif not is_thinking:
-            spoken.append(text[position : tag.start()])
-            is_thinking = True
-        position = tag.end()
-    return None if is_thinking else "".join([*spoken, text[position:]])
+@dataclass(frozen=True)
+class Output:
+    """What a model wrote. ``spans`` are the beginnings and ends of the parts of ``written`` that it says; all else are thoughts and
+    their marks. ``is_unfinished``: a thought is open at its end, so that there is no answer, whatever was said before."""
+
+    written: str
+    spans: tuple[tuple[int, int], ...]
+    is_unfinished: bool
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return "".join(self.written[start:end] for start, end in self.spans)
+
+    def cut(self, length: int) -> str:
+        """What was written up to the end of the first ``length`` characters of ``text``."""
+        for start, end in self.spans:
+            if length <= end - start:
+                return self.written[: start + length]
+            length -= end - start
+        return self.written
+
+
+def read_output(written: str) -> Output:
+    """``written`` without the thoughts. All before a closing mark that has no opening one is a thought, for chat templates may open
+    it in the prompt, and servers keep the mark to themselves. Takes time in proportion to the length."""
+    spans: list[tuple[int, int]] = []
+    start, thought, has_thought = 0, "", False
+    for mark in _MARKS.finditer(written):
+        kind, _, number = str(mark.lastgroup).partition("_")
+        if kind == "opens" and not thought:
+            spans.append((start, mark.start()))
+            thought = number
+        elif kind == "closes" and (thought == number or (not thought and _THOUGHTS[int(number)].get("alone", True))):
+            if not thought:
+                spans.clear()
+            start, thought, has_thought = _after(written, mark.end()), "", True
+        elif kind == "between" and not thought:
+            spans.append((start, mark.start()))
+            start = mark.end()
+    if not thought:
+        closing = _ANSWER_CLOSES.search(written, start) if has_thought else None
+        spans.append((start, closing.start() if closing else len(written)))
+    return Output(written, tuple((begin, end) for begin, end in spans if begin < end), bool(thought))
+
+
+def _after(written: str, position: int) -> int:
+    """Where the answer begins behind a thought."""
+    found = _ANSWER_OPENS.match(written, position)
+    return found.end() if found else position
+
+
+def without_thinking(written: str) -> str | None:
+    """What a model says; None if its thinking never ends."""
+    output = read_output(written)
+    return None if output.is_unfinished else output.text
+
+
+def said(written: str) -> str:
+    """What a model says; where its thinking never ends, all that it wrote, so that readers see why there is no answer."""
+    answer = without_thinking(written)
+    return written if answer is None else answer
+
+
+def opened_by(prompt: str) -> str:
+    """The mark by which ``prompt`` ends in an open thought; empty if it does not."""
+    end = prompt.rstrip()[-_OPENING:]
+    marks = list(_MARKS.finditer(end))
+    is_open = marks and str(marks[-1].lastgroup).startswith("opens") and marks[-1].end() == len(end)
+    return marks[-1][0] if is_open else ""
+
+
+def has_marks(text: str) -> bool:
+    """Whether a chat template, or a special token, is of a model that marks what it thinks."""
+    return _TEMPLATES.search(text) is not None
