@@ -19,13 +19,14 @@ _MARKS = re.compile(f"(?={_FORMATS['begins']})(?:{'|'.join(_EACH)}|(?P<between>{
 _ANSWER_OPENS = re.compile(rf"\s*(?:(?:{_FORMATS['answer_opens']})\s*)?", re.IGNORECASE)
 _ANSWER_CLOSES = re.compile(rf"(?:{_FORMATS['answer_closes']})\s*\Z", re.IGNORECASE)
 _TEMPLATES = re.compile(_FORMATS["templates"], re.IGNORECASE)
+_TOKENS = re.compile(_FORMATS["tokens"], re.IGNORECASE)
 _OPENING = 60  # characters, the longest opening mark at the end of a prompt
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a model wrote. ``spans`` are the beginnings and ends of the parts of ``written`` that it says; all else are thoughts and
-    their marks. ``is_unfinished``: a thought is open at its end, so that there is no answer, whatever was said before."""
+    """What a model wrote. ``spans`` are the beginnings and ends of the parts of ``written`` that it says; all else is thoughts
+    and marks. ``is_unfinished``: a thought is open at its end, so that there is no answer, whatever was said before."""
 
     written: str
     spans: tuple[tuple[int, int], ...]
@@ -46,8 +47,8 @@ class Output:
 
 
 def read_output(written: str) -> Output:
-    """``written`` without the thoughts. All before a closing mark that has no opening one is a thought, for chat templates may open
-    it in the prompt, and servers keep the mark to themselves. Takes time in proportion to the length."""
+    """``written`` and what of it is no thought, in linear time. All before a closing mark that has no opening one is a thought:
+    chat templates may open it in the prompt, and servers keep the mark to themselves."""
     spans: list[tuple[int, int]] = []
     start, thought, has_thought = 0, "", False
     for mark in _MARKS.finditer(written):
@@ -89,11 +90,15 @@ def said(written: str) -> str:
 def opened_by(prompt: str) -> str:
     """The mark by which ``prompt`` ends in an open thought; empty if it does not."""
     end = prompt.rstrip()[-_OPENING:]
-    marks = list(_MARKS.finditer(end))
-    is_open = marks and str(marks[-1].lastgroup).startswith("opens") and marks[-1].end() == len(end)
-    return marks[-1][0] if is_open else ""
+    mark = next((each for each in _MARKS.finditer(end) if each.end() == len(end)), None)
+    return mark[0] if mark and str(mark.lastgroup).startswith("opens") else ""
 
 
-def has_marks(text: str) -> bool:
-    """Whether a chat template, or a special token, is of a model that marks what it thinks."""
+def marks_thoughts(text: str) -> bool:
+    """Whether ``text``, a chat template or a token, has a mark of a thought."""
     return _TEMPLATES.search(text) is not None
+
+
+def is_of_mark(token: str) -> bool:
+    """Whether a special token is a part of what ``read_output`` looks for."""
+    return _TOKENS.fullmatch(token) is not None

@@ -20,6 +20,7 @@ from lm_eval.api.model import LM, TemplateLM
 from judges.answers import BLANKS, Answer
 from judges.backends.server import BadReply, answer_in
 from lm_factuality.ground.errors import ModelError
+from lm_factuality.harness import thinking
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.requests import MAX_FAILURES, Encoder, is_a, is_refusal, scored_loglikelihood
 from lm_factuality.harness.scored import WordAnswer
@@ -45,8 +46,9 @@ def install() -> None:
 
 
 def word_answers(lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[WordAnswer]:
-    """Answers to requests with arguments (prompt, words, way, generation arguments). By ``logprobs`` answers are the words'
-    log-probabilities, by ``words`` what the model writes; ``auto`` stands for log-probabilities where the model has some.
+    """Answers to requests with arguments (prompt, words, way, generation arguments, and the tokens to think if there are any).
+    By ``logprobs`` they are the words' log-probabilities, by ``words`` what the model writes; ``auto`` stands for
+    log-probabilities where the model has some.
 
     Raises:
         ModelError: the model has no log-probabilities and they are asked for, its server stops answering, or a chat model is sent
@@ -65,14 +67,14 @@ def word_answers(lm: LM, requests: Sequence[Instance], disable_tqdm: bool = Fals
 
 def _answer(lm: LM, asked: Sequence[Instance], disable_tqdm: bool) -> Sequence[WordAnswer]:
     """Answers to questions that are to be asked in the same way."""
-    way, generation = asked[0].args[2:]
+    way, *arguments = asked[0].args[2:]
     if is_a(lm, "TemplateAPI"):
-        return _Server(lm, generation, disable_tqdm).answer(asked, way)
+        return _Server(lm, arguments, disable_tqdm).answer(asked, way)
     can_score = isinstance(lm, TemplateLM) and getattr(lm, "tokenizer", None) is not None
     if way == "logprobs" or (way == "auto" and can_score):
         return _by_likelihood(lm, asked, disable_tqdm)
-    written = [Instance("generate_until", each.doc, (each.args[0], dict(generation)), 0, each.metadata) for each in asked]
-    return [WordAnswer(None, text) for text in lm.generate_until(written)]
+    requests = [Instance(thinking.REQUEST_TYPE, each.doc, (each.args[0], *arguments), 0, each.metadata) for each in asked]
+    return [WordAnswer(None, text) for text in thinking.answers_until(lm, requests)]
 
 
 def _by_likelihood(lm: LM, asked: Sequence[Instance], disable_tqdm: bool) -> list[WordAnswer]:
@@ -108,8 +110,9 @@ def _sum(logprobs: Sequence[float]) -> float | None:
 class _Server:
     """The server behind one of lm_eval's clients, asked with the client's own payload, headers and retries."""
 
-    def __init__(self, lm: Any, generation: Mapping[str, Any], disable_tqdm: bool) -> None:
-        self._lm, self._generation, self._disable_tqdm = lm, generation, disable_tqdm
+    def __init__(self, lm: Any, arguments: Sequence[Any], disable_tqdm: bool) -> None:
+        """``arguments`` are those of the generation, and the tokens to think, if there are some."""
+        self._lm, self._arguments, self._disable_tqdm = lm, arguments, disable_tqdm
         self._endpoint = "chat" if is_a(lm, "LocalChatCompletion") else "completions"
         self._encoder = Encoder(lm) if lm.tokenized_requests else None
         self._failures = 0
@@ -143,11 +146,15 @@ class _Server:
         answered = {number: reply for number, reply in enumerate(replies) if reply.text is not None}
         wanted = [number for number in range(len(asked)) if number not in answered]
         answered |= zip(wanted, self._send([asked[number] for number in wanted], {}), strict=True)
-        return [_by_text(answered[number]) for number in range(len(asked))]
+        return [self._by_text(answered[number]) for number in range(len(asked))]
+
+    def _by_text(self, reply: Answer) -> WordAnswer:
+        return WordAnswer(None, thinking.within_limits(self._lm, reply.text or "", *self._arguments), reply.error or "")
 
     def _send(self, asked: Sequence[Instance], extra: Mapping[str, Any]) -> list[Answer]:
         """A reply to each, from lm_eval's response cache where it has it; one with an error where there is none."""
-        generation = {**self._generation, **extra}
+        generation, *tokens = self._arguments
+        generation = thinking.room_to_think(generation, *tokens) if tokens and not extra else {**generation, **extra}
         cache = getattr(self._lm.cache_hook, "dbdict", None)
         keys = [(each.args[0], generation, "whole reply") for each in asked]
         replies: dict[int, Answer] = {}
@@ -248,7 +255,3 @@ def _by_first_token(reply: Answer, asked: Instance) -> WordAnswer:
         why = "no log-probabilities of a first token" if none else f"no likely first token is one of {', '.join(words)}"
         return WordAnswer(None, reply.text, why)
     return WordAnswer(logprobs, reply.text or "", reply.error or "" if logprobs is None else "")
-
-
-def _by_text(reply: Answer) -> WordAnswer:
-    return WordAnswer(None, reply.text or "", reply.error or "")

@@ -8,12 +8,13 @@ from typing import Any
 
 from lm_factuality.ground.errors import DataError, refuse
 from lm_factuality.ground.records import lines_of
+from lm_factuality.ground.thinking import said
 from lm_factuality.harness.generation import Generation
 
 
 @dataclass(frozen=True)
 class Samples:
-    """The documents of a run and the generations for each."""
+    """The documents of a run and what the model said of each, without what it thought."""
 
     docs: tuple[Mapping[str, Any], ...]
     responses: tuple[tuple[str, ...], ...]
@@ -81,4 +82,4 @@ def _texts(resps: Sequence[Any]) -> tuple[str, ...]:
     texts = [text for each in resps for text in (each if isinstance(each, list) else [each])]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("'resps' has to hold generated texts, one list a request")
-    return tuple(texts)
+    return tuple(said(text) for text in texts)

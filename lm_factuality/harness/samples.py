@@ -8,6 +8,7 @@ from typing import Any
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import lines_of
+from lm_factuality.ground.thinking import said
 
 
 def read_samples(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -52,8 +53,8 @@ def verdict_of(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def responses_of(sample: Mapping[str, Any]) -> list[str]:
-    """The model's responses in a sample of generations."""
-    return texts(sample["resps"])
+    """The model's responses in a sample of generations, without what it thought."""
+    return [said(text) for text in texts(sample["resps"])]
 
 
 def keep_verdict(sample: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,18 +4,21 @@ import abc
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import datasets
 from lm_eval import evaluator_utils
+from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 
 from lm_factuality import __version__
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.secrets import without_secrets
 from lm_factuality.ground.statistics import Aggregation, or_not_defined
+from lm_factuality.harness import thinking
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.own_data import YAML_FOLDER
 
@@ -48,7 +51,16 @@ def _bring_stderr() -> str:
 
 
 _why_without = _bring_stderr()
-for _method in ("download", "process_results", "aggregation", "higher_is_better", "build_all_requests", "dump_config"):
+thinking.install()
+for _method in (
+    "download",
+    "process_results",
+    "aggregation",
+    "higher_is_better",
+    "build_all_requests",
+    "apply_filters",
+    "dump_config",
+):
     internal(f"lm_eval.api.task:ConfigurableTask.{_method}")  # never called under another name, ours would change nothing
 
 
@@ -134,6 +146,8 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
             _warn_once(f"{self.config.task}: {' '.join(str(caution).split())}")
         if _why_without:
             _warn_once(f"standard errors are absent: {_why_without}")
+        if self.generates:
+            self.OUTPUT_TYPE = thinking.REQUEST_TYPE  # what lm_eval pads by when several processes share the work
         self.built()
 
     def built(self) -> None:
@@ -177,6 +191,11 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         """Whether the run has --predict_only, so that nothing is to be scored."""
         return "bypass" in getattr(self, "_metric_fn_list", ())
 
+    @property
+    def generates(self) -> bool:
+        """Whether the model is asked for texts."""
+        return bool(self.config.output_type == "generate_until")
+
     def families(self) -> dict[str, Sequence[str]]:
         """The members of scores whose name ends in ``*``, by the name without the star."""
         return {}
@@ -200,9 +219,35 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         if cache_requests:
             logger.info("%s: building requests without the request cache, which does not know the data", self.config.task)
         model = self.config.metadata.get("pretrained")
-        if self.instructs and model and not kwargs.get("apply_chat_template") and has_chat_template(str(model)):
+        has_template = bool(kwargs.get("apply_chat_template"))
+        if self.instructs and model and not has_template and thinking.chat_template_of(str(model)):
             _warn_once(f"{self.config.task}: {model} has a chat template, but is asked without it: add --apply_chat_template")
+        if self.generates and (tokens := thinking.thinking_tokens(self.config.task, self.config.metadata, has_template)):
+            self.config.metadata[thinking.SETTING] = tokens
         super().build_all_requests(cache_requests=False, **kwargs)
+
+    def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
+        """As lm_eval does; a generation by a model that may think first."""
+        return (
+            self.generation(doc, ctx, 0, **without_chat(kwargs))
+            if self.generates
+            else super().construct_requests(doc, ctx, **kwargs)
+        )
+
+    def generation(self, doc: dict[str, Any], ctx: Any, number: int, **arguments: Any) -> Instance:
+        """The request for a text, with the task's generation arguments."""
+        asked = ctx, deepcopy(self.config.generation_kwargs), *self.room_to_think()
+        return Instance(thinking.REQUEST_TYPE, doc, asked, number, **arguments)
+
+    def room_to_think(self) -> tuple[int, ...]:
+        """The last argument of a request: the tokens to think, none where there are none."""
+        tokens = self.config.metadata.get(thinking.SETTING)
+        return (tokens,) if tokens else ()
+
+    def apply_filters(self) -> Any:
+        """As lm_eval does, on what was said: of samples ``resps`` are what was written, ``filtered_resps`` what is read."""
+        with thinking.hide_thoughts(self._instances):
+            return super().apply_filters()
 
     def dump_config(self) -> dict[str, Any]:
         """The config for the results file, without keys and tokens that came with the model's arguments."""
@@ -220,16 +265,6 @@ def _warn_once(text: str) -> None:
     if text not in _warned and is_first_process() and logger.isEnabledFor(logging.WARNING):
         _warned.add(text)
         logger.warning("%s", text)
-
-
-def has_chat_template(model: str) -> bool:
-    """Whether the tokenizer of ``model``, a folder or a name on the Hub, has one; False where there is no such tokenizer."""
-    from transformers import AutoTokenizer
-
-    try:
-        return bool(AutoTokenizer.from_pretrained(model).chat_template)
-    except (OSError, ValueError):
-        return False
 
 
 def is_first_process() -> bool:

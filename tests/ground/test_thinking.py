@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lm_factuality.ground.thinking import has_marks, opened_by, read_output, said, without_thinking
+from lm_factuality.ground.thinking import marks_thoughts, opened_by, read_output, said, without_thinking
 
 HARMONY = "<|channel|>analysis<|message|>Who?<|end|><|start|>assistant<|channel|>final<|message|>Ada.<|return|>"
 CALL = '<|channel|>commentary to=functions.look <|constrain|>json<|message|>{"a": 1}<|call|>'
@@ -93,7 +93,10 @@ def test_what_is_said_was_written_and_has_no_thought(written):
     for length in range(len(output.text) + 2):
         cut = output.cut(length)
         assert written.startswith(cut)
-        assert length > len(output.text) or sum(min(end, len(cut)) - begin for begin, end in output.spans if begin < len(cut)) == length
+        assert (
+            length > len(output.text)
+            or sum(min(end, len(cut)) - begin for begin, end in output.spans if begin < len(cut)) == length
+        )
 
 
 @pytest.mark.parametrize(
@@ -124,6 +127,6 @@ def test_a_thought_opened_in_the_prompt(prompt, mark):
 
 
 def test_templates_of_models_that_think():
-    assert has_marks("{% if enable_thinking %}<think>\n\n</think>{% endif %}")
-    assert has_marks("{{ '<|channel|>analysis<|message|>' }}")
-    assert not has_marks("{% for message in messages %}<|im_start|>{{ message.role }}{% endfor %}")
+    assert marks_thoughts("{% if enable_thinking %}<think>\n\n</think>{% endif %}")
+    assert marks_thoughts("{{ '<|channel|>analysis<|message|>' }}")
+    assert not marks_thoughts("{% for message in messages %}<|im_start|>{{ message.role }}{% endfor %}")

@@ -2,7 +2,7 @@
 
 import re
 
-from lm_factuality.benchmarks.felm_gen.answers import EMPTY, REFUSAL, UNENDING, no_answer
+from lm_factuality.benchmarks.felm_gen.answers import EMPTY, REFUSAL, no_answer
 from lm_factuality.ground.packaged import load_words
 from lm_factuality.ground.sentences import split_sentences
 
@@ -23,7 +23,7 @@ def is_abstention(output: str) -> bool:
     or asks for more, and not all only ask. One that complains of scant information, or is sorry, and then tells something of
     anybody is no abstention: what it tells is judged."""
     text = output.replace("\u2019", "'").strip()
-    if no_answer(text) in (EMPTY, UNENDING):
+    if no_answer(text) == EMPTY:
         return True
     parts = [part for sentence in split_sentences(text) for part in _parts(sentence)]
     declining = [_declines(part) for part in parts]

@@ -14,6 +14,7 @@ from typing import Literal
 from lm_factuality.benchmarks.biographies.types import Generation
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.sentences import split_sentences
+from lm_factuality.ground.thinking import without_thinking
 
 Protocol = Literal["fixed", "code"]
 PROTOCOLS: tuple[Protocol, ...] = ("fixed", "code")
@@ -44,9 +45,11 @@ class CitedSentence:
 def cited_sentences(generation: Generation, protocol: Protocol, split: Splitter = split_sentences) -> list[CitedSentence]:
     """The sentences of a response as ``protocol`` reads them; ``split`` cuts one line into sentences.
 
-    Under ``code`` a dangling citation leaves the sentence without any, for it is then not supported and none of its citations
-    counts.
+    A thought without an end has none. Under ``code`` a dangling citation leaves the sentence without any, for it is then not
+    supported and none of its citations counts.
     """
+    if without_thinking(generation.output) is None:
+        return []
     passages = len(generation.passages)
     if protocol == "code":
         first_line = generation.output.strip().split("\n")[0]

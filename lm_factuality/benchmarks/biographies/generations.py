@@ -17,6 +17,7 @@ from lm_factuality.benchmarks.biographies.types import Generation, Passage
 from lm_factuality.ground.errors import DataError, refuse
 from lm_factuality.ground.records import lines_of, read_lines, read_text, short, to_model
 from lm_factuality.ground.sources import Source
+from lm_factuality.ground.thinking import said
 
 _EXPECTED = "expected ALCE's JSON: {'data': [{'question', 'docs', 'output'}, ...]}"
 _QUESTION = re.compile(r"^\s*tell me (?:a |the )?(?:bio|biography) of\s+(?P<name>.+?)[\s.?!]*$", re.IGNORECASE)
@@ -104,7 +105,7 @@ def _generation(row: Any, index: str, outputs: bool) -> Generation:
         index,
         question,
         _DISAMBIGUATION.sub(" ", name).strip() if isinstance(name, str) and name else name_in(question),
-        output if outputs and isinstance(output, str) else "",
+        said(output) if outputs and isinstance(output, str) else "",
         _passages(docs),
     )
 

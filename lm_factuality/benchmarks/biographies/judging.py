@@ -69,7 +69,7 @@ class AmbigBio:
 
     def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
         started = begin(from_doc(doc, responses[0]))
-        return self._record(started if started.abstained else replace(started, problem=reason))
+        return self._record(started if started.abstained or started.problem else replace(started, problem=reason))
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         protocol = self.settings.protocol

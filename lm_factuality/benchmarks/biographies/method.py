@@ -17,6 +17,7 @@ from lm_factuality.benchmarks.biographies.link import check, link
 from lm_factuality.benchmarks.biographies.pages import DocumentPages, Pages
 from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
 if TYPE_CHECKING:
     from judges.judge import Judge
@@ -62,7 +63,9 @@ def judge_biographies(judge: Judge, generations: Sequence[Generation], settings:
 
 
 def begin(generation: Generation) -> JudgedBiography:
-    """A response before it is judged: its sentences, or that it abstains."""
+    """A response before it is judged: its sentences, or that it abstains, or never came for thinking."""
+    if without_thinking(generation.output) is None:
+        return JudgedBiography(generation, (), (), (), generation.entities, (), (), False, UNFINISHED)
     sentences = decompose.sentences_of(generation.output)
     abstained = is_abstention(generation.output)
     problem = None if sentences or abstained else "no sentences"

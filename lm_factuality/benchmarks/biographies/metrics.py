@@ -4,7 +4,7 @@ from typing import Any
 
 from lm_factuality.benchmarks.biographies.summary import BOUNDED, MEANS, Row, bound, value
 from lm_factuality.benchmarks.declaration import DIFFERENCE, PRECISION, SHARE, Score
-from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
+from lm_factuality.ground.statistics import Aggregation, clustered_stderr, how_many, mean
 
 BOUNDS = tuple(f"{name}_{which}" for name in BOUNDED for which in ("worst", "best"))
 
@@ -13,7 +13,7 @@ def row_metrics(row: Row) -> dict[str, Any]:
     """A response's part in every mean; None where it has none."""
     found: dict[str, Any] = {name: value(row, name) for name in MEANS}
     found |= {name: bound(row, *name.rsplit("_", 1)) for name in BOUNDS}
-    return found | {"respond_ratio": Outcome(float(not row.abstained), row.name), "unscored": row.unscored}
+    return found | {"respond_ratio": row.responded, "unscored": row.unscored}
 
 
 _CLUSTERED = Aggregation(mean, clustered_stderr)

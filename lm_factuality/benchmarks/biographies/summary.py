@@ -10,6 +10,7 @@ from typing import Any
 from lm_factuality.benchmarks.biographies.scores import Scores, score
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.ground.statistics import Outcome, bootstrap_interval, clustered_stderr, defined, interval_of, mean
+from lm_factuality.ground.thinking import UNFINISHED
 
 NO_VERDICT = "no fact has a verdict"
 NO_GROUPED_FACT = "no fact left in a group"
@@ -24,6 +25,11 @@ class Row:
     scores: Scores | None
     abstained: bool = False
     unscored: str | None = None
+
+    @property
+    def responded(self) -> Outcome | None:
+        """Whether there is an answer; None if the model never ended thinking."""
+        return None if self.unscored == UNFINISHED else Outcome(float(not self.abstained), self.name)
 
     @classmethod
     def of(cls, judged: JudgedBiography, protocol: str) -> Row:
@@ -86,11 +92,10 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     ``candidates`` (entities to link with, counted once a response with facts) there is no page, and in how many ``responses``
     of none. What is not defined is null."""
     scored = [row.scores for row in rows if row.scores is not None]
-    responded = [Outcome(float(not row.abstained), row.name) for row in rows]
     kinds = Counter(scores.kind for scores in scored if scores.kind is not None)
     return {
         **{name: _mean([value(row, name) for row in rows]) | _bounds(rows, name) for name in MEANS},
-        "respond_ratio": _mean(responded),
+        "respond_ratio": _mean([row.responded for row in rows]),
         "responses": len(rows),
         "abstained": sum(row.abstained for row in rows),
         "unscored": {

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from lm_factuality.ground.plain import plain
+from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.scored import WordAnswer
 
 _MARKS = " >#\"'(["
@@ -36,7 +37,7 @@ def read_word(text: str, words: Sequence[str]) -> int | str:
     speak against the first (True), nor begin by restricting the second."""
     said = plain(text)
     if not said:
-        return "thinking without an end" if said is None else "an empty answer"
+        return UNFINISHED if said is None else "an empty answer"
     lines = [line.lstrip(_MARKS) for line in said.split("\n")]
     one = "|".join(map(re.escape, words))
     answers = [line[named.end() :] for line in lines if (named := _NAMED.match(line))]

@@ -72,7 +72,7 @@ class FactorChatTask(FactorTask):
     def construct_requests(self, doc: dict[str, Any], ctx: Sequence[Any], **kwargs: Any) -> list[Instance]:
         """One request a prompt."""
         words = self._protocol.words(len(doc["choices"]))
-        rest = (words, self._way, dict(self.config.generation_kwargs or {}))
+        rest = (words, self._way, dict(self.config.generation_kwargs or {}), *self.room_to_think())
         return [
             Instance(answers.REQUEST_TYPE, doc, (prompt, *rest), index, **without_chat(kwargs))
             for index, prompt in enumerate(ctx)

@@ -11,7 +11,7 @@ from judges.verify import plan
 from lm_factuality.benchmarks.factor_generation import by_support
 from lm_factuality.benchmarks.factor_generation.marks import Mark, MarkReply, vote
 from lm_factuality.benchmarks.factor_generation.report import to_summary, to_table
-from lm_factuality.benchmarks.factor_generation.sentences import complete, end_of
+from lm_factuality.benchmarks.factor_generation.sentences import complete, end_of, why_none
 from lm_factuality.benchmarks.factor_generation.tally import Record
 from lm_factuality.ground.records import to_model
 from lm_factuality.harness.generation import Docs, Table, Verdict
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 PROMPT = "factor_generation/mark"
 _KIND = "mark"  # of the subjects of the prompt
-NO_WORD = "the generation has no word"
 _DESCRIPTION = "marking generations"
 
 
@@ -76,12 +75,19 @@ class FactorGeneration:
             found = map(vote, judge.ask_typed(PROMPT, MarkReply, subjects, _DESCRIPTION))
         else:
             found = iter(by_support.marks(judge, subjects, _DESCRIPTION))
-        marks = [[next(found) if sentence else Mark(None, NO_WORD) for sentence in each] for each in sentences]
+        marks = [
+            [next(found) if sentence else Mark(None, why_none(text)) for sentence, text in zip(each, texts, strict=True)]
+            for each, texts in zip(sentences, responses, strict=True)
+        ]
         return [_record(*each) for each in zip(docs, sentences, marks, strict=True)]
 
     def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
         sentences = _sentences(doc, responses)
-        return _record(doc, sentences, [Mark(None, reason if sentence else NO_WORD) for sentence in sentences])
+        return _record(
+            doc,
+            sentences,
+            [Mark(None, reason if sentence else why_none(text)) for sentence, text in zip(sentences, responses, strict=True)],
+        )
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         return to_summary(docs, cast(Sequence[Record], verdicts))

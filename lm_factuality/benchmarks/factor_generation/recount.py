@@ -8,10 +8,9 @@ from typing import Any
 
 from lm_factuality.benchmarks.declaration import Recount, Row, Rows
 from lm_factuality.benchmarks.factor.scoring import wins
-from lm_factuality.benchmarks.factor_generation.judging import NO_WORD
 from lm_factuality.benchmarks.factor_generation.marks import MARKS
 from lm_factuality.benchmarks.factor_generation.metrics import row_metrics
-from lm_factuality.benchmarks.factor_generation.sentences import complete
+from lm_factuality.benchmarks.factor_generation.sentences import complete, why_none
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import belongs
 
@@ -40,9 +39,9 @@ def unfounded(row: Row) -> str | None:
     sentences = [complete(doc["stem"], text) for text in texts]
     if verdict["sentences"] != sentences:
         return "its sentences are not those of the responses"
-    for sentence, mark, reason in zip(sentences, verdict["marks"], verdict["reasons"], strict=True):
+    for text, sentence, mark, reason in zip(texts, sentences, verdict["marks"], verdict["reasons"], strict=True):
         if (mark is None) != isinstance(reason, str):
             return "a generation has a mark and a reason why it has none, or neither"
-        if sentence is None and (mark, reason) != (None, NO_WORD):
+        if sentence is None and (mark, reason) != (None, why_none(text)):
             return "a generation without a word has a mark"
     return None

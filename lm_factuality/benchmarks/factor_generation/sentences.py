@@ -3,19 +3,22 @@
 import re
 
 from lm_factuality.ground.sentences import split_sentences
+from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
+NO_WORD = "the generation has no word"
 _WORD = re.compile(r"\w")
 _CONTEXT = 600  # characters of a prefix that a judge sees
 
 
 def complete(stem: str, generation: str) -> str | None:
-    """``stem``, which may be empty, and what was generated after it up to the end of the sentence or line; None if no word was.
+    """``stem``, which may be empty, and what was generated after it up to the end of the sentence or line; None if no word was,
+    or nothing but a thought without an end (see ``why_none``).
 
     Tokenizers of the SentencePiece kind lose the space before a generation, so one that begins with a letter or digit is taken
     to begin a new word.
     """
     continuation = generation.strip("\n").split("\n", 1)[0]
-    if not _WORD.search(continuation):
+    if without_thinking(generation) is None or not _WORD.search(continuation):
         return None
     if _WORD.match(continuation):
         continuation = f" {continuation}"
@@ -26,6 +29,11 @@ def complete(stem: str, generation: str) -> str | None:
         if _WORD.search(taken[len(last) :]):
             break
     return (stem[: len(stem) - len(last)] + taken).lstrip()
+
+
+def why_none(generation: str) -> str:
+    """Why there is no sentence where ``complete`` finds none."""
+    return NO_WORD if without_thinking(generation) is not None else UNFINISHED
 
 
 def end_of(prefix: str, length: int = _CONTEXT) -> str:

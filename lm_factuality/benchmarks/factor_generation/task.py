@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +28,6 @@ logger = logging.getLogger(__name__)
 
 requests.install()
 
-_GENERATE = "generate_until"
 _OWN_KEYS = ("output_type", "generation_kwargs", "repeats", "metric_list")  # which a FACTOR task does not have
 
 
@@ -120,16 +118,15 @@ class FactorGenerationTask(JudgedTask):
             for index, choice in enumerate(doc["choices"])
         ]
         times = 0 if doc["no_fact"] else repeats
-        decoding = deepcopy(self.config.generation_kwargs)
-        return [*scores, Instance(_GENERATE, doc, (ctx, decoding), len(scores), (task, doc_id, times), **arguments)]
+        return [*scores, self.generation(doc, ctx, len(scores), metadata=(task, doc_id, times), **arguments)]
 
     def apply_filters(self) -> None:
         """Puts what the scores say into the documents and hands the generations to the judge; samples show these alone."""
         scored: dict[int, list[tuple[float | None, ...]]] = {}
         for instance in self._instances:
-            if instance.request_type != _GENERATE:
+            if instance.request_type == requests.REQUEST_TYPE:
                 scored.setdefault(instance.doc_id, []).append(instance.resps[0])
-        generations = [instance for instance in self._instances if instance.request_type == _GENERATE]
+        generations = [instance for instance in self._instances if instance.request_type != requests.REQUEST_TYPE]
         self._scores = {each.doc_id: self._score(each.doc, scored[each.doc_id]) for each in generations}
         # The copies share the dictionary of filtered responses; the documents themselves stay the same for every model.
         self._instances = [replace(each, doc={**each.doc, **self._scores[each.doc_id]}) for each in generations]

@@ -5,7 +5,7 @@ from lm_factuality.benchmarks.felm import metrics
 from lm_factuality.benchmarks.felm.page import LEAD, SAMPLES, sections
 from lm_factuality.benchmarks.felm.rows import FELM
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import first_text, prompt_text, texts
+from lm_factuality.harness.samples import first_text, prompt_text, responses_of, texts
 
 
 def keep(sample: Sample) -> Row:
@@ -15,7 +15,7 @@ def keep(sample: Sample) -> Row:
         ValueError: the responses are not as the task writes them.
     """
     given = texts(sample["filtered_resps"])
-    if given != texts(sample["resps"])[: len(given)]:
+    if given != responses_of(sample)[: len(given)]:
         raise ValueError("'filtered_resps' are not 'resps'")
     doc = {key: sample["doc"][key] for key in ("index", "domain", "labels", "owners", "problem", "mode")}
     return {"doc": doc, "outputs": given}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from lm_factuality.benchmarks.felm import grammar
 from lm_factuality.benchmarks.felm.counts import JudgedResponse
 from lm_factuality.ground.plain import plain
+from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
 PROTOCOLS = ("paper", "code")
 
@@ -32,11 +33,13 @@ def read_verdict(output: str, num_units: int, protocol: str = "paper", is_cut_of
 
     ``is_cut_off`` says that the model stopped for want of tokens; an answer before the cut still counts.
     """
+    answer = without_thinking(output)
+    if answer is None:
+        return Verdict(None, UNFINISHED)
     if protocol == "code":
-        return Verdict(_as_the_script(output, num_units))
-    text = plain(output)
-    if not text:
-        return Verdict(None, "thinking without an end" if text is None else "empty output")
+        return Verdict(_as_the_script(answer, num_units))
+    if not (text := plain(answer)):
+        return Verdict(None, "empty output")
     said = grammar.read(text, num_units, is_cut_off)
     return Verdict(None, said) if isinstance(said, str) else Verdict(said)
 

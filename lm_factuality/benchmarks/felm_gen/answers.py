@@ -4,9 +4,9 @@ import re
 
 from lm_factuality.ground.packaged import load_words
 from lm_factuality.ground.sentences import split_sentences
-from lm_factuality.ground.thinking import without_thinking
+from lm_factuality.ground.thinking import UNFINISHED, said, without_thinking
 
-EMPTY, REFUSAL, UNENDING = "empty", "refusal", "thinking without an end"
+EMPTY, REFUSAL = "empty", "refusal"
 _WORDS = load_words(__package__)
 _REFUSING = re.compile(
     rf"\bI(?:'m| am)? (?:\w+ ){{0,2}}?(?:(?:{_WORDS['will_not']}) (?:\w+ ){{0,2}}?(?:{_WORDS['refused']})|"
@@ -20,19 +20,23 @@ _GIVES_ALL_THE_SAME = re.compile(r"\bbut (?:here|based)\b|:\s*\n|^\s*(?:\d+[.)]|
 
 def to_answer(generation: str) -> str:
     """The generation without the thinking that some models put before their answer; all of it if the thinking never ends."""
-    answer = without_thinking(generation)
-    return (generation if answer is None else answer).strip()
+    return said(generation).strip()
+
+
+def why_none(problem: str | None) -> tuple[str | None, str | None]:
+    """(no_answer, unscored) in a record, by what ``no_answer`` finds: an unfinished thought does not decline to answer."""
+    return (None, problem) if problem in (None, UNFINISHED) else (problem, f"no answer: {problem}")
 
 
 def no_answer(generation: str) -> str | None:
-    """Why ``generation`` is no answer: ``empty``, ``refusal`` or ``thinking without an end``; None if it is one.
+    """Why ``generation`` is no answer: ``empty``, ``refusal`` or ``UNFINISHED``; None if it is one.
 
     A refusal is a text without a list whose every sentence either refuses or is what people put round a refusal (an apology,
     an offer), and of which at least one refuses. A text that says something of the matter besides is an answer and is judged.
     """
     text = without_thinking(generation)
     if text is None:
-        return UNENDING
+        return UNFINISHED
     if not re.search(r"\w", text):
         return EMPTY
     if _GIVES_ALL_THE_SAME.search(text):

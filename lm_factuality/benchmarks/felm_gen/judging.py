@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel
 
 from lm_factuality.benchmarks.felm_gen import marks, metrics, segments
-from lm_factuality.benchmarks.felm_gen.answers import no_answer, to_answer
+from lm_factuality.benchmarks.felm_gen.answers import no_answer, to_answer, why_none
 from lm_factuality.benchmarks.felm_gen.marks import Marks, MarksReply
 from lm_factuality.benchmarks.felm_gen.segments import Cut, CutReply, cut_by_rules
 from lm_factuality.ground.console import counted, shown
@@ -139,13 +139,14 @@ def _mark_subjects(items: Sequence[_Item], cuts: Sequence[Cut | None]) -> list[d
 
 
 def _record(item: _Item, cut: Cut | None, marks: Marks, outputs: list[str]) -> metrics.Record:
+    none, unscored = why_none(item.problem)
     return {
         "index": item.doc["index"],
         "domain": item.domain,
         "segments": list(cut.segments) if cut else [],
         "errors": None if marks.errors is None else list(marks.errors),
-        "no_answer": item.problem,
-        "unscored": f"{metrics.NO_ANSWER}: {item.problem}" if item.problem else marks.reason,
+        "no_answer": none,
+        "unscored": unscored or marks.reason,
         "cut_by": cut.by if cut else None,
         "cut_refused": cut.refused if cut else None,
         "outputs": outputs,

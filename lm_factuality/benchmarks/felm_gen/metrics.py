@@ -19,7 +19,6 @@ ALL = "ALL"
 LEVELS = ("segment", "response")
 ERROR_KINDS = (*TYPES, UNTYPED)
 _BOUNDS = ("worst", "best")
-NO_ANSWER = "no answer"  # how the reason of a record begins on which nobody was asked
 
 
 class Record(TypedDict):
@@ -50,7 +49,7 @@ def count_at(verdict: Record, level: str, bound: str) -> tuple[int, int]:
     """As ``count``, and a record without a verdict as ``worst`` or ``best`` has it."""
     if not is_unscored(verdict):
         return count(verdict, level)
-    units = len(verdict["segments"]) if level == "segment" else 1
+    units = len(verdict["segments"]) or 1 if level == "segment" else 1  # one for an answer that never came
     return (units if bound == "worst" else 0), units
 
 

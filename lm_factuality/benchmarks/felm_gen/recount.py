@@ -10,9 +10,9 @@ from judges.answers import Answer
 from judges.backends import capabilities
 from judges.typed import read_reply
 from lm_factuality.benchmarks.declaration import Recount, Row, Rows
-from lm_factuality.benchmarks.felm_gen.answers import no_answer, to_answer
+from lm_factuality.benchmarks.felm_gen.answers import no_answer, to_answer, why_none
 from lm_factuality.benchmarks.felm_gen.marks import MarksReply, check_marks, read_marks
-from lm_factuality.benchmarks.felm_gen.metrics import NO_ANSWER, Record, row_metrics
+from lm_factuality.benchmarks.felm_gen.metrics import Record, row_metrics
 from lm_factuality.benchmarks.felm_gen.segments import BY_JUDGE, cut_by_rules
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import belongs
@@ -40,16 +40,11 @@ def unfounded(row: Row, judge: Mapping[str, Any]) -> str | None:
     verdict: Record = row["verdict"]
     doc, (response,) = row["doc"], row["responses"]
     problem = no_answer(response)
-    if verdict["no_answer"] != problem:
-        return f"its no_answer is {verdict['no_answer']!r}, but of the response it is {problem!r}"
+    none, unscored = why_none(problem)
+    if verdict["no_answer"] != none:
+        return f"its no_answer is {verdict['no_answer']!r}, but of the response it is {none!r}"
     if problem is not None:
-        empty: dict[str, Any] = {
-            "segments": [],
-            "errors": None,
-            "unscored": f"{NO_ANSWER}: {problem}",
-            "cut_by": None,
-            "outputs": [],
-        }
+        empty: dict[str, Any] = {"segments": [], "errors": None, "unscored": unscored, "cut_by": None, "outputs": []}
         wrong = next((key for key, value in empty.items() if row["verdict"][key] != value), None)
         return None if wrong is None else f"its {wrong} is of an answer, but the response is none"
     return _wrong_cut(to_answer(response), doc["domain"], verdict, judge) or _wrong_marks(verdict, judge)

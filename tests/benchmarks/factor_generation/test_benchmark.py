@@ -17,9 +17,9 @@ from lm_factuality.benchmarks import find_generation
 from lm_factuality.benchmarks.factor.rows import make_row
 from lm_factuality.benchmarks.factor_generation import FACTOR_GENERATION, by_support
 from lm_factuality.benchmarks.factor_generation.facts import MinimalFact, find_edit, find_fact
-from lm_factuality.benchmarks.factor_generation.judging import NO_WORD, PROMPT, mark_subject
+from lm_factuality.benchmarks.factor_generation.judging import PROMPT, mark_subject
 from lm_factuality.benchmarks.factor_generation.marks import FALSE, NEUTRAL, TRUE, Mark, MarkReply, vote
-from lm_factuality.benchmarks.factor_generation.sentences import complete, end_of
+from lm_factuality.benchmarks.factor_generation.sentences import NO_WORD, complete, end_of
 from lm_factuality.benchmarks.factor_generation.tally import (
     POOLED,
     RIGHT,

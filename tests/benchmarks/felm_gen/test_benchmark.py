@@ -19,12 +19,13 @@ from judges.typed import Typed, read_reply
 from lm_factuality.benchmarks import find_generation, generation_names
 from lm_factuality.benchmarks.felm.rows import DOMAINS, read_rows
 from lm_factuality.benchmarks.felm_gen import FELM_GEN
-from lm_factuality.benchmarks.felm_gen.answers import EMPTY, REFUSAL, UNENDING, no_answer, to_answer
+from lm_factuality.benchmarks.felm_gen.answers import EMPTY, REFUSAL, no_answer, to_answer
 from lm_factuality.benchmarks.felm_gen.marks import MarksReply, check_marks, mark_subject, read_marks
 from lm_factuality.benchmarks.felm_gen.metrics import summarise
 from lm_factuality.benchmarks.felm_gen.recount import unfounded
 from lm_factuality.benchmarks.felm_gen.segments import CutReply, check_cut, cut, cut_by_rules, cut_subject, pieces_of
 from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generations_file import read_samples, to_line
 from tests.benchmarks.felm_gen.rule import ROWS, mark
 from tests.judges.server import Act
@@ -53,10 +54,10 @@ def docs():
         (" \n ", EMPTY),
         ("...", EMPTY),
         ("12", None),
-        ("<think>Let me see", UNENDING),
+        ("<think>Let me see", UNFINISHED),
         ("<think>Let me see</think>", EMPTY),
-        ("<THINKING>Let me see", UNENDING),
-        ("It opened in 1870. <Think>Did it", UNENDING),
+        ("<THINKING>Let me see", UNFINISHED),
+        ("It opened in 1870. <Think>Did it", UNFINISHED),
         ("<Thinking>It opened in 1870.</Thinking>I don't know.", REFUSAL),
         ("<think>I can't answer that.</think>It opened in 1870.", None),
         ("I'm sorry, but I can't help with that.", REFUSAL),
