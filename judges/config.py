@@ -90,6 +90,7 @@ class JudgeConfig:
     apply_chat_template: Truth = False
     options: Mapping[str, Any] = field(default_factory=dict)  # lexical: see its backend
     decoding: Decoding = field(default_factory=Decoding)
+    thinking_tokens: Annotated[Integer, Field(ge=0)] | None = None  # to think, beside max_tokens; None: 4,096 where it runs short
     samples: Count = 1  # answers to each prompt
     prompts: Mapping[str, Path] = field(default_factory=dict)  # own templates by the name of the prompt
     system: String = ""
@@ -117,6 +118,8 @@ class JudgeConfig:
             yield f"model is missing: {model_is}"
         if self.decoding.top_logprobs:
             yield "decoding.top_logprobs is not for a config: say verdicts: logprobs"
+        if self.thinking_tokens and self.verdicts == "logprobs":
+            yield "verdicts: logprobs reads the first token of an answer, which is of a thought where there are thinking_tokens"
         if self.verify == "page" and self.verdicts == "logprobs":
             yield "verdicts: logprobs reads one word of one fact; it needs verify: fact"
         if self.max_cost is None:

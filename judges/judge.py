@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from judges.answers import Answer, Backend, Decoding, Estimate, Request, TokenCounter, Usage
 from judges.backends import open_backend
+from judges.backends.thinking import ROOM_TO_THINK, is_cut_off_in_thought
 from judges.store import AnswerStore
 from judges.templates import Prompts
 from judges.typed import Check, R, Reply, Typed, is_worth_another_try, once_more, read_reply, schema_of
@@ -136,7 +137,17 @@ class Judge:
         self.close()
 
     def _answers(self, requests: Sequence[Request], description: str, disable_tqdm: bool = False) -> list[Answer]:
-        return ask(self._backend, self._store, requests, description, disable_tqdm, self._count_stored)
+        """Where the config says nothing of thinking, a request whose answer was cut off in a thought is sent once more, with room
+        to think."""
+        answers = ask(self._backend, self._store, requests, description, disable_tqdm, self._count_stored)
+        cut = [place for place, each in enumerate(answers) if is_cut_off_in_thought(each)]
+        if cut and self.config.thinking_tokens is None:
+            longer = [_with_room(requests[place], ROOM_TO_THINK) for place in cut]
+            doing = f"{description}, with room to think"
+            second = ask(self._backend, self._store, longer, doing, disable_tqdm, self._count_stored)
+            for place, answer in zip(cut, second, strict=True):
+                answers[place] = answers[place] if answer.error else answer
+        return answers
 
     def _again(self, read: Sequence[Typed[Any]]) -> list[int]:
         """The places of replies that are asked for once more; a backend that reads no prompt would say the same again."""
@@ -153,13 +164,18 @@ class Judge:
         decoding: Decoding = dataclasses.replace(self.config.decoding, **changes)
         prompts = [self.prompts.render(prompt_name, subject) for subject in subjects]
         return [
-            Request(prompt, decoding, sample, self.config.system, subject, schema)
+            _with_room(Request(prompt, decoding, sample, self.config.system, subject, schema), self.config.thinking_tokens or 0)
             for prompt, subject in zip(prompts, subjects, strict=True)
             for sample in range(samples)
         ]
 
     def _count_stored(self, count: int) -> None:
         self._stored += count
+
+
+def _with_room(request: Request, tokens: int) -> Request:
+    decoding = dataclasses.replace(request.decoding, max_tokens=request.decoding.max_tokens + tokens)
+    return dataclasses.replace(request, decoding=decoding)
 
 
 def _rows(items: Sequence[Item], size: int) -> list[list[Item]]:

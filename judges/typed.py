@@ -16,10 +16,9 @@ from typing import Any, Generic, TypeVar, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from judges.answers import Answer, Request
-from lm_factuality.ground.thinking import without_thinking
+from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
 NO_OBJECT = "no JSON object"
-THINKING = "thinking without an end"
 CUT_OFF = "cut off"
 _NO_ANSWER = Answer(None)
 _MOST_LISTED = 10  # numbers in a problem
@@ -63,7 +62,7 @@ def read_reply(answer: Answer, reply: type[R], subject: Mapping[str, Any], check
         return Typed(None, f"judge error: {answer.error or 'no text'}", answer)
     text = without_thinking(answer.text)
     if text is None:
-        return Typed(None, THINKING, answer)
+        return Typed(None, UNFINISHED, answer)
     if not text.strip():
         return Typed(None, "content filter" if answer.finish_reason == "content_filter" else "empty answer", answer)
     found, is_json = _json_in(text.strip())
@@ -95,8 +94,8 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def is_worth_another_try(read: Typed[Any]) -> bool:
-    """Whether the judge said something that it may say better."""
-    return read.value is None and read.answer.error is None and read.answer.text is not None
+    """Whether the judge said something that it may say better; a thought without an end wants more tokens instead."""
+    return read.value is None and read.answer.error is None and read.answer.text is not None and read.problem != UNFINISHED
 
 
 def once_more(request: Request, read: Typed[Any]) -> Request:

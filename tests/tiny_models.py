@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import http.server
+import itertools
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
+from tokenizers import AddedToken, Tokenizer
+from tokenizers.decoders import ByteLevel as ByteLevelDecoder
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -71,6 +76,34 @@ def save_t5(folder: Path, tokenizer: PreTrainedTokenizerFast) -> Path:
         eos_token_id=0,
     )
     return _save(folder, T5ForConditionalGeneration(config), tokenizer)
+
+
+def save_reciter(folder: Path, pieces: Sequence[str], template: str | None = None, special: Sequence[str] = ()) -> Path:
+    """A GPT-2 that says ``pieces`` after any prompt, each of them one token, and then ends; from one that comes again it goes on as
+    it did the first time, for ever. ``special`` are those which its tokenizer leaves out when it decodes."""
+    bytes_ = sorted(ByteLevel.alphabet())
+    backend = Tokenizer(BPE(vocab={each: number for number, each in enumerate(bytes_)}, merges=[]))
+    backend.pre_tokenizer, backend.decoder = ByteLevel(add_prefix_space=False), ByteLevelDecoder()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<eos>", pad_token="<pad>")
+    tokenizer.add_special_tokens({"additional_special_tokens": list(special)})
+    tokenizer.add_tokens([AddedToken(each, normalized=False) for each in pieces if each not in special])
+    tokenizer.chat_template = template
+    size = len(tokenizer)
+    config = GPT2Config(
+        vocab_size=size, n_positions=16384, n_embd=size, n_layer=1, n_head=1, tie_word_embeddings=False, bos_token_id=None
+    )
+    config.eos_token_id, config.pad_token_id = tokenizer.eos_token_id, tokenizer.pad_token_id
+    model = GPT2LMHeadModel(config)
+    for parameter in (model.transformer.wpe, *model.transformer.h[0].attn.children(), *model.transformer.h[0].mlp.children()):
+        for each in parameter.parameters():
+            each.data.zero_()
+    said = [tokenizer.convert_tokens_to_ids(each) for each in (*pieces, "<eos>")]
+    following = dict(reversed(list(itertools.pairwise(said))))
+    model.transformer.wte.weight.data = torch.eye(size)
+    model.lm_head.weight.data.zero_()
+    for token in range(size):
+        model.lm_head.weight.data[following.get(token, said[0]), token] = 50.0  # so that sampling is sure, too
+    return _save(folder, model, tokenizer)
 
 
 def _save(folder: Path, model, tokenizer: PreTrainedTokenizerFast) -> Path:

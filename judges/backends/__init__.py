@@ -52,7 +52,7 @@ class Entry:
 
 _SERVER = (
     *("model", "base_url", "api_key_env", "endpoint", "max_tokens_name", "schema", "tokenizer", "extra_body", "verdicts"),
-    *("verify", "prices"),
+    *("verify", "prices", "thinking_tokens"),
 )
 _LIMITS = ("concurrency", "timeout", "total_timeout", "max_retries", "requests_per_minute", "tokens_per_minute", "max_cost")
 
@@ -65,7 +65,7 @@ BACKENDS: Mapping[str, Entry] = {
     ),
     "lm_eval": Entry(
         "judges.backends.lm_eval_model",
-        ("model", "model_args", "apply_chat_template", "verdicts", "verify"),
+        ("model", "model_args", "apply_chat_template", "verdicts", "verify", "thinking_tokens"),
         model_is="the name of a model class (hf, vllm, ...)",
         capabilities=Capabilities(runs_here=True),
     ),

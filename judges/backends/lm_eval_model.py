@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from judges.answers import Answer, Decoding, Request, Usage
+from judges.backends.thinking import whole_texts
 from lm_factuality.ground.errors import BackendDown, ConfigError, did_you_mean
+from lm_factuality.ground.thinking import opened_by
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
@@ -81,7 +83,8 @@ class LmEvalBackend:
                 scores = self._score(model, [(prompts[number], requests[number]) for number in some], decoding)
                 for number, text, alternatives in zip(some, texts, scores, strict=True):
                     answer = self._read(model, prompts[number], text, decoding)
-                    yield number, replace(answer, first_token_logprobs=alternatives)
+                    written = None if answer.text is None else opened_by(prompts[number]) + answer.text
+                    yield number, replace(answer, text=written, first_token_logprobs=alternatives)
 
     def _loaded(self) -> LM:
         if self._model is None:
@@ -110,8 +113,8 @@ class LmEvalBackend:
             arguments |= {"do_sample": True, "temperature": decoding.temperature, "top_p": decoding.top_p}
             arguments |= _seed(model, (decoding.seed or 0) + sample)
         instances = [Instance("generate_until", {}, (prompt, dict(arguments)), number) for number, prompt in enumerate(prompts)]
-        texts: list[str] = self._run(model.generate_until, instances)
-        return texts
+        with whole_texts(model) as known:
+            return [known(text) for text in self._run(model.generate_until, instances)]
 
     def _score(
         self, model: LM, asked: Sequence[tuple[str, Request]], decoding: Decoding

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from judges.answers import BLANKS, Answer, Request
 from judges.backends import BACKENDS
+from judges.backends.thinking import content_of
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.ground.published import seconds_of
 
@@ -220,7 +221,8 @@ def _response_format(schema: str) -> dict[str, Any]:
 
 
 def read_reply(text: str, endpoint: str) -> Answer:
-    """The answer in the JSON of a reply. Thoughts that come in a field of their own (``reasoning_content``) are left out.
+    """The answer in the JSON of a reply. Thoughts that come in a field of their own (``reasoning_content``) are left out, but for
+    those that never came to an answer.
 
     Log-probabilities are those of the first token of the text, None where the server sends none that can be read.
     An empty text is an answer only if the server says that it was cut off or filtered: asking again would give the same.
@@ -242,7 +244,7 @@ def answer_in(reply: Any, endpoint: str) -> Answer:
     counts = [_count(usage, name) for name in ("prompt_tokens", "completion_tokens")]
     try:
         choice = reply["choices"][0]
-        content = choice["message"].get("content") or choice["message"].get("refusal") if endpoint == "chat" else choice["text"]
+        content = content_of(choice, usage) if endpoint == "chat" else choice["text"]
         finish_reason = choice.get("finish_reason")
     except (KeyError, IndexError, TypeError, AttributeError):
         raise BadReply(f"a reply without choices: {quoted}", *counts) from None

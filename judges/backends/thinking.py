@@ -6,21 +6,32 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lm_factuality.ground.thinking import is_of_mark, marks_thoughts, read_output
+from lm_factuality.ground.thinking import is_of_mark, marks_thoughts, read_output, without_thinking
 
 if TYPE_CHECKING:
     from lm_eval.api.model import LM
 
+    from judges.answers import Answer
+
+ROOM_TO_THINK = 4096  # tokens, for a judge that turns out to think
 _OPENS, _CLOSES = "<think>", "</think>"  # the marks of thoughts that came without any
 
 
-def content_of(choice: Mapping[str, Any]) -> Any:
-    """The text of a chat reply's choice. One that ended before a word was said is a thought without an end: that of the field
-    ``reasoning_content`` or ``reasoning``, or one that the server keeps to itself. None where there is no text."""
+def is_cut_off_in_thought(answer: Answer) -> bool:
+    """Whether more tokens may bring an answer to its end; so also where it is not known why it ended."""
+    return answer.finish_reason in ("length", None) and answer.text is not None and without_thinking(answer.text) is None
+
+
+def content_of(choice: Mapping[str, Any], usage: Any = None) -> Any:
+    """The text of a chat reply's choice, None where there is none. Where the reply was cut off before a word was said, but has
+    thoughts, in ``reasoning_content`` or ``reasoning`` or hidden ones by its ``usage``, the text is a thought without an end."""
     message = choice["message"]
     if (content := message.get("content") or message.get("refusal")) or choice.get("finish_reason") != "length":
         return content
-    return f"{_OPENS}{message.get('reasoning_content') or message.get('reasoning') or ''}"
+    details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
+    hidden = isinstance(details, dict) and details.get("reasoning_tokens")
+    thought = message.get("reasoning_content") or message.get("reasoning")
+    return f"{_OPENS}{thought or ''}" if thought or hidden else content
 
 
 @contextlib.contextmanager
@@ -68,7 +79,7 @@ def _with_thoughts(parse: Callable[..., list[str]]) -> Callable[..., list[str]]:
         for reply in outputs if isinstance(outputs, list) else [outputs]:
             for choice in (reply.get("choices") or ()) if isinstance(reply, dict) else ():
                 with contextlib.suppress(KeyError, TypeError, AttributeError):  # lm_eval says what is wrong with it
-                    choice["message"]["content"] = content_of(choice)
+                    choice["message"]["content"] = content_of(choice, reply.get("usage"))
         return parse(outputs, **options)
 
     return parse_generations

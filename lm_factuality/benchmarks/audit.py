@@ -20,14 +20,20 @@ OTHER_REQUEST = "the model was asked something else than the row says"
 @dataclass(frozen=True)
 class Expected:
     """How a leaderboard wants a task to be run. ``metadata`` is what the task's metadata must say, ``generation_kwargs`` and
-    ``repeats`` how responses are sampled. ``max_length`` is how many tokens the model takes (None: unknown), ``has_template``
-    whether the run put prompts into a chat template."""
+    ``repeats`` how responses are sampled, ``thinking_tokens`` how many tokens the run gave the model to think. ``max_length`` is
+    how many it takes (None: unknown), ``has_template`` whether the run put prompts into a chat template."""
 
     metadata: Mapping[str, Any] = field(default_factory=dict)
     generation_kwargs: Mapping[str, Any] | None = None
     repeats: int = 1
     max_length: int | None = None
     has_template: bool = False
+    thinking_tokens: int = 0
+
+    @property
+    def generation_arguments(self) -> list[Any]:
+        """Those of a request for a text, behind its prompt."""
+        return [self.generation_kwargs, *([self.thinking_tokens] if self.thinking_tokens else [])]
 
 
 class Audit(Protocol):
@@ -50,10 +56,10 @@ class PromptAudit:
 
     def wrong_request(self, sample: Sample) -> str | None:
         doc, requests = sample["doc"], requests_of(sample)
-        if len(requests) != 1 or len(requests[0]) != 2:
+        if len(requests) != 1 or len(requests[0]) < 2:
             return UNKNOWN_REQUESTS
-        prompt, decoding = requests[0]
-        if decoding != self._expected.generation_kwargs:
+        prompt, *decoding = requests[0]
+        if decoding != self._expected.generation_arguments:
             return "its generation arguments are not those of the leaderboard"
         if not self._is_prompt(prompt_text(prompt), str(doc[self._key])):
             return OTHER_REQUEST

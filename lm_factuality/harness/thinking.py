@@ -13,15 +13,13 @@ from typing import Any
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
-from judges.backends.thinking import whole_texts
+from judges.backends.thinking import ROOM_TO_THINK, whole_texts
 from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.ground.thinking import marks_thoughts, opened_by, read_output, said
 from lm_factuality.harness.internals import internal
 
 REQUEST_TYPE = "answers_until"
 SETTING = "thinking_tokens"
-DEFAULT = 4096  # tokens to think, for a model that does
-
 _BYTES_A_TOKEN = 4  # of an answer by a model that shows no tokenizer
 _MOST = 1_000_000
 
@@ -105,10 +103,10 @@ def thinking_tokens(task: str, metadata: Mapping[str, Any], has_template: bool) 
     options = metadata.get("chat_template_args")
     wanted = {**(options if isinstance(options, dict) else {}), **metadata}.get("enable_thinking")
     if wanted is not None:
-        return DEFAULT if wanted else 0
+        return ROOM_TO_THINK if wanted else 0
     model = metadata.get("pretrained") or metadata.get("tokenizer")
     thinks = metadata.get("think_end_token") or (has_template and model and marks_thoughts(chat_template_of(str(model))))
-    return DEFAULT if thinks else 0
+    return ROOM_TO_THINK if thinks else 0
 
 
 @cache

@@ -14,7 +14,7 @@ from lm_factuality.harness.samples import read_every_sample
 from lm_factuality.leaderboard.documents import Digest, check_published
 from lm_factuality.leaderboard.judges import can_ask_again, check_again
 from lm_factuality.leaderboard.rules import TaskRules
-from lm_factuality.leaderboard.runs import Run, without_folder
+from lm_factuality.leaderboard.runs import Run, thinking_tokens_of, without_folder
 from lm_factuality.leaderboard.submission import Refusal
 from lm_factuality.results.recompute import differences, recompute
 
@@ -35,7 +35,8 @@ def check_rows(folder: Path, run: Run, task: TaskResult, rules: TaskRules, asks_
         sentence = f"is of the benchmark {task.kind[:40]!r}, which is not installed here; install its package"
         yield Refusal("SAMPLES_INVALID", task.task, sentence)
         return
-    expected = Expected(rules.metadata, rules.generation_kwargs, rules.repeats, run.max_length, run.has_template)
+    decoding = rules.generation_kwargs, rules.repeats
+    expected = Expected(rules.metadata, *decoding, run.max_length, run.has_template, thinking_tokens_of(task))
     rows = _Rows(task.samples, benchmark.audit(expected), benchmark.model_outputs)
     try:
         samples = list(rows.read()) if asks_again and can_ask_again(task) else rows.read()

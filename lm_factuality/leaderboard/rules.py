@@ -44,10 +44,11 @@ class TaskRules(BaseModel):
 class Rules(BaseModel):
     """What a leaderboard takes.
 
-    ``max_unscored`` is a share of a task's responses. ``certificate`` says whether a judge needs one: ``none``, ``any``, or
-    ``published`` (measured on FELM as published). ``chat_template`` and ``system_instruction`` say whether a run may have one,
-    ``adapters`` whether the model may be a checkpoint with something added to it, ``backends`` by which of lm_eval's it may be
-    run (default: those that score a checkpoint as it is). ``lm_eval_versions`` are the beginnings of those taken, from
+    ``max_unscored`` is a share of a task's responses. ``thinking_tokens`` is the most that a model may have to think, beside the
+    tokens of an answer, which are those of ``generation_kwargs``. ``certificate`` says whether a judge needs one: ``none``,
+    ``any``, or ``published`` (measured on FELM as published). ``chat_template`` and ``system_instruction`` say whether a run may
+    have one, ``adapters`` whether the model may be a checkpoint with something added to it, ``backends`` by which of lm_eval's it
+    may be run (default: those that score a checkpoint as it is). ``lm_eval_versions`` are the beginnings of those taken, from
     ``lm_eval_minimum`` on. In the file, ``all_tasks`` holds what the tasks have in common.
     """
 
@@ -59,6 +60,7 @@ class Rules(BaseModel):
     suite_versions: Names
     lm_eval_versions: Names
     max_unscored: Annotated[float, Field(ge=0, le=1)]
+    thinking_tokens: Annotated[int, Field(ge=0)] = 32768
     certificate: Literal["none", "any", "published"] = "none"
     chat_template: bool = False
     system_instruction: bool = False

@@ -21,6 +21,7 @@ from lm_factuality.leaderboard.submission import REVISION, REVISIONS, Refusal, R
 from lm_factuality.results.read import date_of, read_results_file
 
 _SETTINGS: Mapping[str, list[str]] = load_yaml(__package__, "settings.yaml")
+THINKING = "thinking_tokens"
 _BEGAN = 1_577_836_800  # 2020: no results of lm_eval 0.4 are older
 _AHEAD = 86_400  # seconds by which clocks may differ
 _PARAMETERS = 1e15  # more than any model has
@@ -99,9 +100,16 @@ def _task(task: TaskResult, shots: Mapping[str, Any], changed: Mapping[str, Any]
     settings["num_fewshot"] = shots.get(task.task, task.config.get("num_fewshot"))
     settings |= {"model_args": changed} if changed else {}
     settings |= {"generation_kwargs": decoding, "repeats": repeats} if decoding else {}
+    settings |= {THINKING: tokens} if decoding and (tokens := thinking_tokens_of(task)) else {}
     by_sample = benchmark is not None and benchmark.unscored_unit != "rows" and isinstance(repeats, int)
     items = task.effective * (repeats or 1) if by_sample else task.effective
     return RunTask(task, {**settings, **prompting}, int(number_of(task.metrics.get("unscored")) or 0), items)
+
+
+def thinking_tokens_of(task: TaskResult) -> int:
+    """How many tokens a run gave the model to think, beside those of an answer; -1 for what is no number of tokens."""
+    tokens = task.metadata.get(THINKING) or 0
+    return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else -1
 
 
 def read_runs(folder: Path, submission: Submission) -> list[Run]:
@@ -307,6 +315,8 @@ def _wanted(run: Run, run_task: RunTask, expected: TaskRules, rules: Rules) -> d
     if expected.generation_kwargs is not None:
         wanted["generation_kwargs"] = (task.config.get("generation_kwargs"), expected.generation_kwargs)
         wanted["repeats"] = (task.config.get("repeats"), expected.repeats)
+        tokens = thinking_tokens_of(task)
+        wanted[THINKING] = (tokens, max(0, min(tokens, rules.thinking_tokens)))
     if not rules.chat_template:
         wanted["chat_template"] = (run.has_template, False)
     if not rules.system_instruction:

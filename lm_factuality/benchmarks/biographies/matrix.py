@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from judges.answers import BLANKS, Answer
-from judges.typed import THINKING, Reply, Typed
+from judges.typed import Reply, Typed
 from judges.verify import NOT_SUPPORTED, PAGE_TOKENS, SUPPORTED, UNSCORED, numbers_exist, page_subject, parts, stated
 from lm_factuality.benchmarks.biographies.pages import Pages, nearest
 from lm_factuality.benchmarks.biographies.scores import NO_PAGE
 from lm_factuality.benchmarks.biographies.types import Fact, Judgement, Outcome
-from lm_factuality.ground.thinking import without_thinking
+from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
 if TYPE_CHECKING:
     from judges.judge import Judge, Plan
@@ -230,7 +230,7 @@ def read_word(answer: Answer) -> Judgement:
         return Judgement(UNSCORED, None, f"judge error: {answer.error or 'no text'}")
     text = without_thinking(answer.text)
     if text is None:
-        return Judgement(UNSCORED, None, THINKING)
+        return Judgement(UNSCORED, None, UNFINISHED)
     word = text.strip(_MARKS).lower()
     if word not in ("true", "false"):
         return Judgement(UNSCORED, None, "neither true nor false")

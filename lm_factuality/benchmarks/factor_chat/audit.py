@@ -28,9 +28,9 @@ class FactorChatAudit(PromptAudit):
         doc, requests = sample["doc"], requests_of(sample)
         subjects = self._protocol.subjects(doc["prefix"], doc["choices"])
         words = list(self._protocol.words(len(doc["choices"])))
-        if len(requests) != len(subjects) or any(len(each) != 4 or each[1] != words for each in requests):
+        if len(requests) != len(subjects) or any(len(each) < 4 or each[1] != words for each in requests):
             return UNKNOWN_REQUESTS
-        if any(each[3] != self._expected.generation_kwargs for each in requests):
+        if any(each[3:] != self._expected.generation_arguments for each in requests):
             return "its generation arguments are not those of the leaderboard"
         texts = (self._prompts.render(self._protocol.prompt, subject) for subject in subjects)
         is_asked = all(self._is_prompt(prompt_text(each[0]), text) for each, text in zip(requests, texts, strict=True))

@@ -19,6 +19,7 @@ IDENTITY = (
     "apply_chat_template",
     "options",
     "decoding",
+    "thinking_tokens",
     "samples",
     "system",
     "extra_body",
