@@ -26,7 +26,8 @@ def content_of(choice: Mapping[str, Any], usage: Any = None) -> Any:
     """The text of a chat reply's choice, None where there is none. Where the reply was cut off before a word was said, but has
     thoughts, in ``reasoning_content`` or ``reasoning`` or hidden ones by its ``usage``, the text is a thought without an end."""
     message = choice["message"]
-    if (content := message.get("content") or message.get("refusal")) or choice.get("finish_reason") != "length":
+    content = message.get("content") or message.get("refusal") or message.get("content")
+    if content or choice.get("finish_reason") != "length":
         return content
     details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
     hidden = isinstance(details, dict) and details.get("reasoning_tokens")

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
+from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.thinking import answers_until, thinking_tokens
+from tests.benchmarks.factor_chat.oracle import Oracle
+from tests.conftest import TASKS as TASKS_FOLDER
+from tests.judges.server import Act, JudgeServer
 from tests.tiny_models import save_reciter
 
 PLAIN = "{% for each in messages %}{{ each.content }}{% endfor %}{% if add_generation_prompt %}\n{% endif %}"
@@ -77,7 +83,7 @@ def test_thoughts_change_no_score(generate):
     ],
 )
 def test_an_unfinished_thought_is_unscored(generate, pieces, template, metadata, tasks):
-    output = generate(pieces, template=template, metadata=metadata, tasks=tasks)
+    output = generate(pieces, template=template, metadata=metadata, tasks=tasks, gen_kwargs={"max_gen_toks": 8})
     rows = {task: output["samples"][task][0] for task in tasks}
     for task in tasks[:3]:
         assert rows[task]["unscored"] == UNFINISHED
@@ -190,3 +196,83 @@ def test_a_model_without_a_tokenizer_and_a_response_cache():
     sampled = Instance("", {}, ("p", {"max_gen_toks": 5, "do_sample": True, "temperature": 1.0}), 0)
     assert answers_until(lm, [sampled, sampled]) == [lm.text] * 2
     assert len(lm.asked) == 3
+
+
+@pytest.fixture
+def server(monkeypatch) -> Iterator[JudgeServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
+    running = JudgeServer()
+    yield running
+    running.close()
+
+
+@pytest.mark.parametrize(
+    ("message", "finish_reason", "written_", "unscored"),
+    [
+        ({"content": "<think>Question: who?</think>" + "".join(ANSWER)}, "stop", None, None),
+        ({"content": "".join(ANSWER), "reasoning_content": "Who?"}, "stop", None, None),
+        ({"content": None, "reasoning_content": "Who?"}, "length", "<think>Who?", UNFINISHED),
+        ({"content": None, "reasoning": "Who?"}, "length", "<think>Who?", UNFINISHED),
+        ({"content": ""}, "stop", "", "no answer: empty"),
+    ],
+)
+def test_chat_servers(evaluate, server, tmp_path, monkeypatch, message, finish_reason, written_, unscored):
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
+    choice = {"index": 0, "message": message, "finish_reason": finish_reason}
+    server.script = lambda prompt, attempt: Act(raw=json.dumps({"choices": [choice]}).encode())
+    client = {"model": "m", "base_url": f"{server.base_url}/chat/completions", "tokenizer_backend": None}
+    options = {
+        "metadata": {"thinking_tokens": 100},
+        "apply_chat_template": True,
+        "limit": 1,
+        "gen_kwargs": {"until": ["Question:"]},
+    }
+    output = evaluate("local-chat-completions", TASKS[1:2], model_args=client, **options)
+    (body,) = server.bodies
+    assert (body["max_tokens"], body["stop"]) == (1024 + 100, [])
+    ((text, record),) = written(output)
+    assert text == (message["content"] if written_ is None else written_)
+    assert record["unscored"] == unscored or unscored is None
+
+
+def test_words_of_chat_servers(evaluate, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
+    oracle = Oracle("refuses")
+    known = oracle.reply
+    oracle.server.script = lambda *asked: _thinking(known(*asked))
+    client = {"model": "m", "base_url": f"{oracle.server.base_url}/chat/completions", "tokenizer_backend": None}
+    options = {"metadata": {"thinking_tokens": 100, "answers": "words"}, "apply_chat_template": True, "limit": 2}
+    output = evaluate("local-chat-completions", ["sample_factor_chat"], model_args=client, **options)
+    oracle.server.close()
+    assert output["results"]["sample_factor_chat"]["chat_acc,none"] == 1
+    assert {(body["max_tokens"], *body["stop"]) for body in oracle.server.bodies} == {(116,)}
+    assert len(output["samples"]["sample_factor_chat"][0]["arguments"][0]) == 5
+
+
+def _thinking(act: Act) -> Act:
+    return replace(act, text=f"<think>True?\n\nText: or False?</think>{act.text}\n\nText: False")
+
+
+def test_thoughts_before_released_biographies_change_no_score(tmp_path, monkeypatch):
+    """Finding J1: 14 responses had a D-FActScore of 0.80, and with a thought before each 0.53."""
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
+    rows = json.loads((TASKS_FOLDER / "sample" / "sample_ambigbio_generations.json").read_text(encoding="utf-8"))["data"]
+    thought = "He was born in 1901. He may be two people.\nInstruction: merge them."
+    kinds = {
+        "plain": "",
+        "tags": f"<think>{thought}</think>\n\n",
+        "harmony": f"analysis{thought}assistantfinal",
+        "open": "<think>",
+    }
+    found = {}
+    for kind, before in kinds.items():
+        path = tmp_path / f"{kind}.json"
+        path.write_text(json.dumps({"data": [{**row, "output": before + row["output"]} for row in rows]}), encoding="utf-8")
+        command = ["judge", "ambigbio", "--generations", str(path), "--judge", "lexical", "--out", str(tmp_path / kind)]
+        assert main(command) == 0
+        found[kind] = json.loads((tmp_path / kind / "metrics.json").read_text(encoding="utf-8"))
+        del found[kind]["about"]
+    assert 0 < found["plain"]["d_factscore"]["value"] < 1
+    assert found["tags"] == found["harmony"] == found["plain"]
+    assert found["open"]["unscored"]["reasons"] == {UNFINISHED: len(rows)}
+    assert (found["open"]["abstained"], found["open"]["respond_ratio"]["value"]) == (0, None)

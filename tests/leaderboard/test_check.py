@@ -345,3 +345,35 @@ def test_submissions_are_found_below_a_folder(honest, tmp_path):
         shutil.copytree(honest, tmp_path / name / "x")
     assert find_submissions(tmp_path) == [tmp_path / "a" / "x", tmp_path / "b" / "x"]
     assert find_submissions(honest) == [honest]
+
+
+def _think(forger, tokens, given=None):
+    """The run had ``tokens`` to think, its requests ``given``, and the model thought aloud."""
+    for task in (GEN, BIO):
+
+        def think(rows):
+            for row in rows:
+                row["arguments"]["gen_args_0"]["arg_2"] = tokens if given is None else given
+                row["resps"] = [[f"<think>Who?\nInstruction: none</think>\n\n{text}" for text in row["resps"][0]]]
+
+        forger.change_samples(task, think)
+        forger.change_results(lambda content, task=task: content["configs"][task]["metadata"].update(thinking_tokens=tokens))
+    forger.change_submission(
+        lambda said: [each["settings"].update(thinking_tokens=tokens) for each in said["tasks"] if each["task"] in (GEN, BIO)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("tokens", "given", "problem"),
+    [
+        (4096, None, None),
+        (40_000, None, "thinking_tokens is 40000, expected 32768"),
+        (4096, 40_000, "its generation arguments are not those of the leaderboard"),
+        (-5, None, "thinking_tokens is -5, expected 0"),
+    ],
+)
+def test_tokens_to_think_are_no_tokens_of_an_answer(forger, tokens, given, problem):
+    _think(forger, tokens, given)
+    refusals = check_submission(forger.folder).refusals
+    assert {each.code for each in refusals} == ({"CONFIG_DIFFERS"} if problem else set()), refusals
+    assert all(problem in each.sentence for each in refusals)
