@@ -41,7 +41,8 @@ def whole_texts(lm: LM) -> Iterator[Callable[[str], str]]:
     where they are special tokens, nor the thought without an end of a server. The function given has to see each text: it puts
     a known mark for a ``think_end_token`` that is none."""
     model: Any = lm
-    tokenizer, ends = getattr(model, "tokenizer", None), getattr(model, "think_end_token", None)
+    tokenizer: Any = getattr(model, "tokenizer", None)
+    ends: Any = getattr(model, "think_end_token", None)
     replaced: dict[str, Any] = {} if ends is None else {"think_end_token": None}
     special = {
         number: str(each)
