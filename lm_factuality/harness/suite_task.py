@@ -59,6 +59,7 @@ for _method in (
     "higher_is_better",
     "build_all_requests",
     "apply_filters",
+    "construct_requests",
     "dump_config",
 ):
     internal(f"lm_eval.api.task:ConfigurableTask.{_method}")  # never called under another name, ours would change nothing
