@@ -354,7 +354,7 @@ def _think(forger, tokens, given=None):
         def think(rows):
             for row in rows:
                 row["arguments"]["gen_args_0"]["arg_2"] = tokens if given is None else given
-                row["resps"] = [[f"<think>Who?\nInstruction: none</think>\n\n{text}" for text in row["resps"][0]]]
+                row["resps"] = [[f"{text}<think>Who?\nInstruction: none</think>" for text in row["resps"][0]]]
 
         forger.change_samples(task, think)
         forger.change_results(lambda content, task=task: content["configs"][task]["metadata"].update(thinking_tokens=tokens))
