@@ -42,7 +42,7 @@ def print_plans(what: str, judge: str, steps: Sequence[tuple[str, Plan]]) -> Non
     total = "No cost: the judge's config names no prices."
     if len(priced) == len(steps):
         estimated, most = sum(cost for cost, _ in priced), sum(cost for _, cost in priced)
-        total = f"All steps: ${estimated:.4f} estimated, at most ${most:.4f} if no call has to be repeated."
+        total = f"All steps: ${estimated:.4f} estimated, at most ${most:.4f} if no call has to be repeated or to think longer."
     counted = ", ".join(sorted({plan.estimate.counted_by for _, plan in steps}))
     notes = [f"Prompt tokens: {counted}. Nothing was sent.", total]
     print_table(f"{what}, judged by {judge}: what would be asked", _COLUMNS, rows, notes)

@@ -18,7 +18,6 @@ _EACH = [f"(?P<{kind}_{number}>{each[kind]})" for number, each in enumerate(_THO
 _MARKS = re.compile(f"(?={_FORMATS['begins']})(?:{'|'.join(_EACH)}|(?P<between>{_FORMATS['between']}))", re.IGNORECASE)
 _ANSWER_OPENS = re.compile(rf"\s*(?:(?:{_FORMATS['answer_opens']})\s*)?", re.IGNORECASE)
 _ANSWER_CLOSES = re.compile(rf"(?:{_FORMATS['answer_closes']})\s*\Z", re.IGNORECASE)
-_TEMPLATES = re.compile(_FORMATS["templates"], re.IGNORECASE)
 _TOKENS = re.compile(_FORMATS["tokens"], re.IGNORECASE)
 _OPENING = 60  # characters, the longest opening mark at the end of a prompt
 
@@ -96,7 +95,7 @@ def opened_by(prompt: str) -> str:
 
 def marks_thoughts(text: str) -> bool:
     """Whether ``text``, a chat template or a token, has a mark of a thought."""
-    return _TEMPLATES.search(text) is not None
+    return any(mark.lastgroup != "between" for mark in _MARKS.finditer(text))
 
 
 def is_of_mark(token: str) -> bool:

@@ -52,16 +52,10 @@ def _bring_stderr() -> str:
 
 _why_without = _bring_stderr()
 thinking.install()
-for _method in (
-    "download",
-    "process_results",
-    "aggregation",
-    "higher_is_better",
-    "build_all_requests",
-    "apply_filters",
-    "construct_requests",
-    "dump_config",
-):
+_OVERRIDDEN = (
+    "download process_results aggregation higher_is_better build_all_requests construct_requests apply_filters dump_config"
+)
+for _method in _OVERRIDDEN.split():
     internal(f"lm_eval.api.task:ConfigurableTask.{_method}")  # never called under another name, ours would change nothing
 
 
@@ -229,11 +223,9 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
 
     def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
         """As lm_eval does; a generation by a model that may think first."""
-        return (
-            self.generation(doc, ctx, 0, **without_chat(kwargs))
-            if self.generates
-            else super().construct_requests(doc, ctx, **kwargs)
-        )
+        if not self.generates:
+            return super().construct_requests(doc, ctx, **kwargs)
+        return self.generation(doc, ctx, 0, **without_chat(kwargs))
 
     def generation(self, doc: dict[str, Any], ctx: Any, number: int, **arguments: Any) -> Instance:
         """The request for a text, with the task's generation arguments."""

@@ -83,7 +83,9 @@ def test_thoughts_change_no_score(generate):
     ],
 )
 def test_an_unfinished_thought_is_unscored(generate, pieces, template, metadata, tasks):
-    output = generate(pieces, template=template, metadata=metadata, tasks=tasks, gen_kwargs={"max_gen_toks": 8, "until": ["Question:"]})
+    output = generate(
+        pieces, template=template, metadata=metadata, tasks=tasks, gen_kwargs={"max_gen_toks": 8, "until": ["Question:"]}
+    )
     rows = {task: output["samples"][task][0] for task in tasks}
     for task in tasks[:3]:
         assert rows[task]["unscored"] == UNFINISHED

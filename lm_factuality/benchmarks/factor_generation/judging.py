@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, StrictFloat, StrictInt
@@ -75,19 +76,10 @@ class FactorGeneration:
             found = map(vote, judge.ask_typed(PROMPT, MarkReply, subjects, _DESCRIPTION))
         else:
             found = iter(by_support.marks(judge, subjects, _DESCRIPTION))
-        marks = [
-            [next(found) if sentence else Mark(None, why_none(text)) for sentence, text in zip(each, texts, strict=True)]
-            for each, texts in zip(sentences, responses, strict=True)
-        ]
-        return [_record(*each) for each in zip(docs, sentences, marks, strict=True)]
+        return [_record(doc, texts, found) for doc, texts in zip(docs, responses, strict=True)]
 
     def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
-        sentences = _sentences(doc, responses)
-        return _record(
-            doc,
-            sentences,
-            [Mark(None, reason if sentence else why_none(text)) for sentence, text in zip(sentences, responses, strict=True)],
-        )
+        return _record(doc, responses, repeat(Mark(None, reason)))
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         return to_summary(docs, cast(Sequence[Record], verdicts))
@@ -120,7 +112,11 @@ def _subjects(docs: Docs, sentences: Sequence[Sequence[str | None]]) -> list[dic
     return [mark_subject(doc, sentence) for doc, each in pairs for sentence in each if sentence]
 
 
-def _record(doc: Mapping[str, Any], sentences: Sequence[str | None], marks: Sequence[Mark]) -> Record:
+def _record(doc: Mapping[str, Any], responses: Sequence[str], found: Iterator[Mark]) -> Record:
+    """``found`` are the marks of the sentences that there are."""
+    sentences = _sentences(doc, responses)
+    pairs = zip(sentences, responses, strict=True)
+    marks = [next(found) if sentence else Mark(None, why_none(text)) for sentence, text in pairs]
     reasons = [mark.reason for mark in marks]
     unscored = None if any(mark.label for mark in marks) else doc["no_fact"] or (reasons[0] if reasons else "no generation")
     return {
