@@ -143,7 +143,8 @@ class _Server:
             if way == "logprobs":
                 raise ModelError(f"{said}; pass --metadata answers=words to read what the model writes")
             logger.warning("%s; what the model writes is read instead, and every probability is 0 or 1", said)
-        answered = {number: reply for number, reply in enumerate(replies) if reply.text is not None}
+        had_room = len(self._arguments) == 1  # none to think was wanted
+        answered = {number: reply for number, reply in enumerate(replies) if reply.text is not None and had_room}
         wanted = [number for number in range(len(asked)) if number not in answered]
         answered |= zip(wanted, self._send([asked[number] for number in wanted], {}), strict=True)
         return [self._by_text(answered[number]) for number in range(len(asked))]

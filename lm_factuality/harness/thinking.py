@@ -42,7 +42,7 @@ def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
     missing = [place for place in range(len(asked)) if place not in texts]
     with whole_texts(lm) as known:
         texts |= zip(missing, lm.generate_until([asked[place] for place in missing]) if missing else (), strict=True)
-    if cache_of is not None:
+    if cache_of is not None and missing:
         cache_of.update({names[place]: texts[place] for place in missing if names[place]})
     written = [opened_by(str(each.args[0])) + known(texts[place]) for place, each in enumerate(asked)]
     return [within_limits(lm, text, *each.args[1:]) for text, each in zip(written, requests, strict=True)]

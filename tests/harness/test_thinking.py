@@ -237,17 +237,19 @@ def test_chat_servers(evaluate, server, tmp_path, monkeypatch, message, finish_r
     assert record["unscored"] == unscored or unscored is None
 
 
-def test_words_of_chat_servers(evaluate, monkeypatch):
+@pytest.mark.parametrize(("kind", "answers"), [("refuses", "words"), ("silent", "auto")])
+def test_words_of_chat_servers(kind, answers, evaluate, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
-    oracle = Oracle("refuses")
+    oracle = Oracle(kind)
     known = oracle.reply
     oracle.server.script = lambda *asked: _thinking(known(*asked))
     client = {"model": "m", "base_url": f"{oracle.server.base_url}/chat/completions", "tokenizer_backend": None}
-    options = {"metadata": {"thinking_tokens": 100, "answers": "words"}, "apply_chat_template": True, "limit": 2}
+    options = {"metadata": {"thinking_tokens": 100, "answers": answers}, "apply_chat_template": True, "limit": 2}
     output = evaluate("local-chat-completions", ["sample_factor_chat"], model_args=client, **options)
     oracle.server.close()
     assert output["results"]["sample_factor_chat"]["chat_acc,none"] == 1
-    assert {(body["max_tokens"], *body["stop"]) for body in oracle.server.bodies} == {(116,)}
+    assert {(body["max_tokens"], *body["stop"]) for body in oracle.server.bodies if "logprobs" not in body} == {(116,)}
+    assert sum("logprobs" not in body for body in oracle.server.bodies) == 8
     assert len(output["samples"]["sample_factor_chat"][0]["arguments"][0]) == 5
 
 
@@ -278,3 +280,11 @@ def test_thoughts_before_released_biographies_change_no_score(tmp_path, monkeypa
     assert found["tags"] == found["harmony"] == found["plain"]
     assert found["open"]["unscored"]["reasons"] == {UNFINISHED: len(rows)}
     assert (found["open"]["abstained"], found["open"]["respond_ratio"]["value"]) == (0, None)
+
+
+def test_the_response_cache_of_lm_eval_has_what_was_written(generate, tmp_path, monkeypatch):
+    first = generate(THOUGHT + ANSWER, TASKS[1:2], use_cache=str(tmp_path / "cache"))
+    monkeypatch.delattr("lm_eval.models.huggingface.HFLM._model_generate")  # nobody is asked again
+    again = generate(THOUGHT + ANSWER, TASKS[1:2], use_cache=str(tmp_path / "cache"))
+    assert written(again) == written(first)
+    assert written(first)[0][0] == "".join(THOUGHT + ANSWER)

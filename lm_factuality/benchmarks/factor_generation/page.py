@@ -10,7 +10,7 @@ from lm_factuality.benchmarks.declaration import ACCURACY, Sample, Samples, Scor
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.statistics import Aggregation, mean
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import texts, verdict_of
+from lm_factuality.harness.samples import responses_of, verdict_of
 
 _NOTE = "Section 6 of the paper: the model goes on where a true and a false completion part, and a judge marks what it says."
 # Compared is what needs no weights of all rows together.
@@ -45,7 +45,7 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
             "sentences": record.get("sentences"),
             "unscored": doc.get("no_fact") or None,
             "right": doc.get("factor_acc"),
-            "outputs": texts(sample["resps"]),
+            "outputs": responses_of(sample),
         },
         {_POOLED.name: (float(true), float(true + false))} if true + false else {},
     )

@@ -13,7 +13,7 @@ from lm_factuality.benchmarks.felm_gen.metrics import SCORES
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import first_text, verdict_of
+from lm_factuality.harness.samples import responses_of, verdict_of
 
 _NOTE = "Error rates of the models' own answers to FELM's prompts, as the judge sees them; lower is better."
 
@@ -49,7 +49,7 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
             "segments": record["segments"],
             "errors": errors,
             "unscored": record["unscored"] or record["no_answer"],
-            "answer": first_text(sample["resps"]),
+            "answer": responses_of(sample)[0],
         },
         parts,
     )
