@@ -73,7 +73,7 @@ class FactorGeneration:
         sentences = [_sentences(doc, texts) for doc, texts in zip(docs, responses, strict=True)]
         subjects = _subjects(docs, sentences)
         if reads_prompt(judge.config):
-            found = map(vote, judge.ask_typed(PROMPT, MarkReply, subjects, _DESCRIPTION))
+            found: Iterator[Mark] = map(vote, judge.ask_typed(PROMPT, MarkReply, subjects, _DESCRIPTION))
         else:
             found = iter(by_support.marks(judge, subjects, _DESCRIPTION))
         return [_record(doc, texts, found) for doc, texts in zip(docs, responses, strict=True)]
