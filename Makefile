@@ -69,8 +69,9 @@ docs: install-dev  ## build the documentation into results/docs, without a netwo
 bench: install-dev  ## time hf-tree, hf-ralm and the index beside their alternatives (BENCH="scoring --rows 4" for a part)
 	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.bench.suite $(BENCH)
 
-bench-judge: install-dev  ## time 64 questions to a judge at once beside one at a time, answer store included
-	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.bench.judges --least 40
+bench-judge: install-dev  ## time 64 questions to a judge at once beside one at a time, answer store included; pairs for a classifier in batches
+	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.bench.judges asking --least 40
+	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.bench.judges classifier
 
 bench-pages: install-dev  ## count the calls and tokens of verifying biographies by fact and by page (BENCH="--decisions FILE ...")
 	$(BIN)/python -m tests.bench.pages $(BENCH)

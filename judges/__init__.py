@@ -6,4 +6,4 @@ claim, ``certificates`` how good it is, ``lexical`` one without a model, ``infer
 """
 
 PROJECT = "lm-factuality"  # tells this package from the one of the same name on the package index
-DEFAULT_JUDGE = "lexical"  # the judge where nobody names one
+LEXICAL = "lexical"  # the judge without a model, for trying things out

@@ -1,20 +1,27 @@
 """Certificates: how well a judge does where the truth is known, to be read beside whatever it judges later."""
 
+from __future__ import annotations
+
 import datetime
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from judges.judge import Judge
+from judges.templates import Prompts
 from lm_factuality import __version__
-from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import write_json
 from lm_factuality.ground.published import cache_folder
 
+if TYPE_CHECKING:
+    from judges.config import JudgeConfig
+    from judges.judge import Judge
+
 # Of a certificate in short: what it is about, so that whoever has only the results can tell whose it is, and what was found.
+_FEWEST = 20  # units in a bin by which its rate of errors can be told
 _SHORT = ("identity", "judge", "setting", "date", "suite_version", "data", "prompt_hashes", "intervals")
 
 
@@ -27,7 +34,7 @@ def to_certificate(
     verdict), their ``intervals``, and whatever is to be read beside them.
     """
     return {
-        "identity": certified_identity(judge),
+        "identity": certified_identity(judge.config, judge.identity),
         "judge": judge.config.describe(),
         "setting": setting,
         "suite_version": __version__,
@@ -39,11 +46,11 @@ def to_certificate(
     }
 
 
-def certified_identity(judge: Judge) -> str:
-    """What a certificate is about: the model, how it is made to answer, and the prompts that its config replaces."""
-    config = judge.config
-    own = judge.prompts.hashes(config.prompts)
-    return json.dumps([judge.identity, config.system, config.decoding.to_dict(), config.samples, own], sort_keys=True)
+def certified_identity(config: JudgeConfig, identity: str) -> str:
+    """What a certificate is about: the model by its ``identity``, how it is made to answer, and the prompts that its config
+    replaces."""
+    own = Prompts(config.prompts).hashes(config.prompts)
+    return json.dumps([identity, config.system, config.decoding.to_dict(), config.samples, own], sort_keys=True)
 
 
 def certificates_folder(identity: str) -> Path:
@@ -67,15 +74,40 @@ def find_certificate(judge: Judge) -> dict[str, Any] | None:
     Raises:
         DataError: there is a file, but it is damaged.
     """
-    folder = certificates_folder(certified_identity(judge))
+    folder = certificates_folder(certified_identity(judge.config, judge.identity))
     found = {path.stem: _in_short(path) for path in sorted(folder.glob("*.json"))}
     return found or None
 
 
-def _in_short(path: Path) -> dict[str, Any]:
+def find_calibration(config: JudgeConfig, identity: str, error: float) -> tuple[tuple[float, float], ...]:
+    """The bands of probability in which more than a share ``error`` of a judge's verdicts were wrong when it was certified; or
+    it gave too few to tell.
+
+    Raises:
+        ConfigError: it has no certificate with a calibration.
+        DataError: there is one, but it is damaged.
+    """
+    paths = sorted(certificates_folder(certified_identity(config, identity)).glob("*.json"))
+    tables = [table for path in paths if (table := _read(path).get("calibration"))]
+    if not tables:
+        advice = f"certify it first (lm-factuality certify --judge {config.name}.yaml), or give a band such as [0.2, 0.8]"
+        raise ConfigError(f"unsure: calibrated: {config.name} has no certificate that says where it errs; {advice}")
+    unsure = [each for each in tables[0] if each["units"] < _FEWEST or each["wrong"] > error * each["units"]]
+    return tuple((each["low"], each["high"]) for each in unsure)
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: not a certificate: {error}; delete it and run lm-factuality certify again") from error
+    return found
+
+
+def _in_short(path: Path) -> dict[str, Any]:
+    found = _read(path)
+    try:
         kept = {key: found[key] for key in _SHORT}
         return {**kept, "scores": found["scores"]["ALL"], "unscored": found["scores"]["unscored"]["responses"]}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise DataError(f"{path}: not a certificate: {error}; delete it and run lm-factuality certify again") from error

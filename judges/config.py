@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
@@ -58,6 +58,9 @@ Verify = Literal["fact", "page"]
 String = Annotated[str, Strict()]
 Positive = Annotated[Number, Field(gt=0)]
 Count = Annotated[Integer, Field(ge=1)]
+Share = Annotated[Number, Field(ge=0, le=1)]
+Band = Annotated[tuple[Share, Share], Field(description="two probabilities, such as [0.2, 0.8], or calibrated")]
+_PASSED_ON = ("decoding", "samples", "prompts", "system", "schema", "prices", "max_cost")  # to a cascade by its second judge
 
 
 @dataclass(frozen=True, config=FORBID)
@@ -88,6 +91,18 @@ class JudgeConfig:
     extra_body: Mapping[str, Any] = field(default_factory=dict)  # sent with every request; a null takes a field away
     model_args: Mapping[str, Any] = field(default_factory=dict)  # lm_eval: arguments of the model
     apply_chat_template: Truth = False
+    family: String | None = None  # classifier: how it is asked (judges.inference.families), if not as what it is recognised as
+    revision: String | None = None
+    window: Annotated[Integer, Field(ge=16)] | None = None  # tokens of passages at a time; None: as the family has it
+    threshold: Annotated[Number, Field(ge=0.1, le=0.9)] = 0.5  # the probability from which on a claim is supported
+    batch_size: Count = 16
+    device: String | None = None  # cuda, cpu; None: the GPU if there is one
+    foundation: String | None = None  # whose config and tokenizer a checkpoint without its own takes
+    trust_remote_code: Truth = False
+    first: "JudgeConfig | None" = None  # cascade: who is asked first, for probabilities
+    then: "JudgeConfig | None" = None  # and who where the first is unsure
+    unsure: Band | Literal["calibrated"] | None = None  # probabilities of the first; calibrated: as its certificate says
+    error: Annotated[Number, Field(gt=0, lt=1)] = 0.1  # calibrated: the rate of errors above which it is unsure
     options: Mapping[str, Any] = field(default_factory=dict)  # lexical: see its backend
     decoding: Decoding = field(default_factory=Decoding)
     thinking_tokens: Annotated[Integer, Field(ge=0)] | None = None  # to think, beside max_tokens; None: 4,096 where it runs short
@@ -122,6 +137,8 @@ class JudgeConfig:
             yield "verdicts: logprobs reads the first token of an answer, which is of a thought where there are thinking_tokens"
         if self.verify == "page" and self.verdicts == "logprobs":
             yield "verdicts: logprobs reads one word of one fact; it needs verify: fact"
+        if self.backend == "cascade":
+            yield from self._wrong_cascade()
         if self.max_cost is None:
             return
         if self.prices is None:
@@ -132,10 +149,27 @@ class JudgeConfig:
                 "take it out of extra_body, or max_cost out of the judge"
             )
 
+    def _wrong_cascade(self) -> Iterator[str]:
+        if self.first is None or self.then is None or self.unsure is None:
+            yield "a cascade has first: JUDGE.yaml, then: JUDGE.yaml, and unsure: [0.2, 0.8] or calibrated"
+            return
+        if "cascade" in (self.first.backend, self.then.backend):
+            yield "a cascade is no part of another cascade"
+        elif self.first.capabilities.reads_prompts:
+            yield f"first: {self.first.name} reads prompts; expected one that gives probabilities: backend classifier, or lexical"
+        if self.then.verdicts != "text":
+            yield "then: a cascade reads replies; take verdicts: logprobs out of that judge"
+        if isinstance(self.unsure, tuple) and self.unsure[0] > self.unsure[1]:
+            yield f"unsure: expected the lower probability first, found {list(self.unsure)}"
+
     @property
     def capabilities(self) -> Capabilities:
-        """What its backend can do."""
-        return capabilities(self.backend)
+        """What its backend can do; a cascade can do what its second judge can."""
+        if self.first is None or self.then is None:
+            return capabilities(self.backend)
+        own, first = self.then.capabilities, self.first.capabilities
+        here, by_words = own.runs_here and first.runs_here, own.by_words or first.by_words
+        return replace(own, is_reproducible=False, runs_here=here, by_words=by_words)
 
     def describe(self, prompt_names: Iterable[str] = ()) -> dict[str, Any]:
         """The judge for a results file: what its backend reads, as JSON has it, and the hashes of the prompts named."""
@@ -143,6 +177,7 @@ class JudgeConfig:
 
         said = {"name", *known_keys(self.backend)} - {"prompts"}
         about: dict[str, Any] = TypeAdapter(JudgeConfig).dump_python(self, mode="json", include=said)
+        about |= {name: each.describe() for name in ("first", "then") if (each := getattr(self, name))}
         about["decoding"] = {name: about["decoding"][name] for name in self.decoding.to_dict()}
         about["prompts"] = {name: path.name for name, path in self.prompts.items()}
         about["prompt_hashes"] = Prompts(self.prompts).hashes(prompt_names)
@@ -169,8 +204,11 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
     if not isinstance(backend, str) or backend not in BACKENDS:
         given = "is missing" if backend is None else f"{backend!r} is unknown{did_you_mean(str(backend), BACKENDS)}"
         raise ConfigError(f"{path}: backend {given}; expected one of {', '.join(BACKENDS)}")
-    wrong = [f"{path}: {_why_unknown(key, backend)}" for key in content if key not in known_keys(backend)]
-    known = {key: _from_here(path, key, value) for key, value in content.items() if key in known_keys(backend)}
+    may = known_keys(backend) - (set(_PASSED_ON) if backend == "cascade" else set())
+    wrong = [f"{path}: {_why_unknown(key, backend)}" for key in content if key not in may]
+    known = {key: _from_here(path, key, value) for key, value in content.items() if key in may}
+    if isinstance(then := known.get("then"), JudgeConfig):
+        known |= {key: getattr(then, key) for key in _PASSED_ON}
     try:
         config = read_settings(JudgeConfig, {**known, "name": path.stem}, str(path))
     except ConfigError as error:
@@ -182,6 +220,9 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
 
 def _from_here(path: Path, key: str, value: Any) -> Any:
     """The value of a key: files in it are relative to the YAML at ``path``, and a decoding parameter may be left empty."""
+    if key in ("first", "then") and isinstance(value, str):
+        beside = path.parent / value
+        return load_judge_config(beside if beside.is_file() else value)
     if not isinstance(value, dict):
         return value
     if key == "decoding":
@@ -207,6 +248,8 @@ def _find(path: Path) -> Path:
 
 
 def _why_unknown(key: str, backend: str) -> str:
+    if backend == "cascade" and key in _PASSED_ON:
+        return f"{key} of a cascade is that of its second judge; set it there"
     if others := [other for other in BACKENDS if key in known_keys(other)]:
         return f"{key} is for backend {' and '.join(others)}, but the backend is {backend}"
     return unknown_key(key, sorted(known_keys(backend)))

@@ -48,7 +48,10 @@ class Judge:
             DataError: the store cannot be used.
         """
         prompts = Prompts(config.prompts)
-        return cls(config, open_backend(config, purse), AnswerStore(store), prompts)
+        opened, answers = open_backend(config, purse), AnswerStore(store)
+        if bind := getattr(opened, "bind", None):
+            bind(answers)
+        return cls(config, opened, answers, prompts)
 
     @property
     def name(self) -> str:

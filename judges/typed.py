@@ -79,8 +79,8 @@ def read_reply(answer: Answer, reply: type[R], subject: Mapping[str, Any], check
 
 
 def misnumbered(numbers: Sequence[int], count: int, what: str, is_whole: bool = True) -> str:
-    """For a check: what is wrong with the ``numbers``, from 1 to ``count``, that a reply gives. One does not exist, some are there
-    twice or, where it has to have them all (``is_whole``), some are missing."""
+    """For a check: what is wrong with the ``numbers``, from 1 to ``count``, that a reply gives. One does not exist, some are
+    there twice or, where it has to have them all (``is_whole``), some are missing."""
     if outside := [number for number in numbers if not 1 <= number <= count]:
         return f"{what} {outside[0]} of {count}"
     if twice := [number for number, times in Counter(numbers).items() if times > 1]:

@@ -1,7 +1,8 @@
 """Ways to reach a model, a file each, and the one table of them.
 
-``openai_http`` any OpenAI-compatible server, ``lm_eval_model`` any model of lm_eval, ``lexical`` no model at all. The other
-modules are parts of the first. A new backend is a module with ``open_backend(config, purse)`` and its entry in ``BACKENDS``.
+``openai_http`` any OpenAI-compatible server, ``lm_eval_model`` any model of lm_eval, ``classifier`` a model made to verify,
+``cascade`` one judge after another, ``lexical`` no model at all. The other modules are parts of the first. A new backend is a
+module with ``open_backend(config, purse)`` and its entry in ``BACKENDS``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from judges.backends.limits import Purse
     from judges.config import JudgeConfig
 
+WORD_OVERLAP = (
+    "Judged by word overlap, not by a model: on 434 held-out biographies it gives FActScore 86.7 and D-FActScore 79.2 where the "
+    "released judge gives 94.6 and 89.0."
+)
+
 
 @dataclass(frozen=True)
 class Capabilities:
@@ -24,7 +30,8 @@ class Capabilities:
     ``reads_prompts``: a model reads the prompt; otherwise the subject of a request decides, and only subjects of these ``kinds``
     get an answer (None: any). ``needs_evidence``: a claim without passages gets no verdict. ``is_reproducible``: the same version
     of the suite gives the same answers anywhere, if no options are set but ``portable_options``. ``takes_schema``: answers can be
-    held to a JSON schema. ``runs_here``: the model is in this process, not behind a service.
+    held to a JSON schema. ``runs_here``: the model is in this process, not behind a service. ``by_words``: there is no
+    model, and only content words are seen.
     """
 
     reads_prompts: bool = True
@@ -34,6 +41,12 @@ class Capabilities:
     takes_schema: bool = False
     portable_options: tuple[str, ...] = ()
     runs_here: bool = False
+    by_words: bool = False
+
+    @property
+    def caution(self) -> str:
+        """What to say beside whatever it judges; empty where there is nothing to warn of."""
+        return WORD_OVERLAP if self.by_words else ""
 
     def can_answer(self, kind: str) -> bool:
         """Whether requests about subjects of this ``kind`` (``verify``, ``segments``, ...) can get an answer."""
@@ -55,6 +68,7 @@ _SERVER = (
     *("verify", "prices", "thinking_tokens"),
 )
 _LIMITS = ("concurrency", "timeout", "total_timeout", "max_retries", "requests_per_minute", "tokens_per_minute", "max_cost")
+_BY_EVIDENCE = ("verify", "segments", "claims", "marks")  # kinds of subjects that have passages
 
 BACKENDS: Mapping[str, Entry] = {
     "openai": Entry(
@@ -69,16 +83,24 @@ BACKENDS: Mapping[str, Entry] = {
         model_is="the name of a model class (hf, vllm, ...)",
         capabilities=Capabilities(runs_here=True),
     ),
+    "classifier": Entry(
+        "judges.backends.classifier",
+        ("model", "family", "revision", "window", "threshold", "batch_size", "device", "foundation", "trust_remote_code"),
+        model_is="a model on the Hub, or where it lies",
+        capabilities=Capabilities(reads_prompts=False, kinds=_BY_EVIDENCE, needs_evidence=True, runs_here=True),
+    ),
+    "cascade": Entry("judges.backends.cascade", ("first", "then", "unsure", "error")),
     "lexical": Entry(
         "judges.backends.lexical",
         ("options",),
         capabilities=Capabilities(
             reads_prompts=False,
-            kinds=("verify", "segments", "claims", "marks", "decompose", "group"),
+            kinds=(*_BY_EVIDENCE, "decompose", "group"),
             needs_evidence=True,
             is_reproducible=True,
             portable_options=("threshold",),
             runs_here=True,
+            by_words=True,
         ),
     ),
 }

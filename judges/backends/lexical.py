@@ -13,9 +13,11 @@ from pydantic import Field
 
 from judges.answers import Answer, Estimate, Request
 from judges.backends import capabilities
+from judges.backends.classifier import claims_of, to_answer, to_reply
 from judges.lexical.facts import split_facts, split_individuals
 from judges.lexical.model import COEFFICIENTS, LexicalModel, load_model
 from judges.lexical.words import Passage, parse_passage, read
+from judges.verify import SupportReply
 from lm_factuality.ground.settings import FORBID, Number, read_settings
 
 if TYPE_CHECKING:
@@ -79,15 +81,10 @@ class LexicalBackend:
         if kind == "group":
             groups = split_individuals(subject["name"], subject["sentences"], subject["facts"], subject["owners"])
             return _reply(groups=[[number + 1 for number in group] for group in groups])
-        if not (passages := [parse_passage(text) for text in subject.get("passages", ()) if text.strip()]):
-            return Answer(None, error="no evidence: the lexical judge needs passages")
-        if kind == "verify":
-            return _verify(self._fact_model if "entity" in subject else self._model, subject["claim"], passages)
-        flagged = _flag(self._model, subject["units"], passages)
-        if kind == "marks":
-            return _reply(wrong=[{"number": number, "reason": reason, "type": None} for number, reason in flagged.items()])
-        thought = " / ".join(f"{number}: {reason}" for number, reason in flagged.items())
-        return Answer(f"Thought: {thought}\nAnswer: {','.join(map(str, flagged)) or 'ALL_CORRECT'}", "stop")
+        passages = [parse_passage(text) for text in subject.get("passages", ()) if text.strip()]
+        model = self._fact_model if "entity" in subject else self._model
+        claims = claims_of(subject) if passages else []
+        return to_answer(str(kind), [_support(model, each, passages, kind != "verify") for each in claims])
 
 
 def open_backend(config: JudgeConfig, purse: Purse | None) -> LexicalBackend:
@@ -95,24 +92,14 @@ def open_backend(config: JudgeConfig, purse: Purse | None) -> LexicalBackend:
     return LexicalBackend(config.options)
 
 
-def _flag(model: LexicalModel, units: Sequence[str], passages: Sequence[Passage]) -> dict[int, str]:
-    """The numbers of the units that the passages do not support, and why."""
-    judged = {number: model.judge(unit, passages) for number, unit in enumerate(units, 1) if read(unit).content}
-    return {number: _line(support.reason) for number, support in judged.items() if not support.is_supported}
-
-
-def _verify(model: LexicalModel, claim: str, passages: Sequence[Passage]) -> Answer:
+def _support(model: LexicalModel, claim: str, passages: Sequence[Passage], is_unit: bool) -> SupportReply:
     support = model.judge(claim, passages)
-    verdict = "supported" if support.is_supported else "not_supported"
-    return _reply(reason=_line(support.reason), verdict=verdict, probability=round(support.probability, 4))
+    says_nothing = is_unit and not read(claim).content
+    return to_reply(1.0 if says_nothing else support.probability, model.threshold, " ".join(support.reason.split()))
 
 
 def _reply(**fields: Any) -> Answer:
     return Answer(json.dumps(fields, ensure_ascii=False), "stop")
-
-
-def _line(reason: str) -> str:
-    return " ".join(reason.split())
 
 
 def _code() -> str:

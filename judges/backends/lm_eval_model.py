@@ -54,7 +54,7 @@ class LmEvalBackend:
     @property
     def identity(self) -> str:
         """The model class and its arguments; of a checkpoint in a folder its name and a hash instead of its path."""
-        args = {name: _fingerprint(value) for name, value in sorted(self._args.items())}
+        args = {name: fingerprint(value) for name, value in sorted(self._args.items())}
         template = ":chat_template" if self._apply_chat_template else ""
         return f"lm_eval:{self._name}{template}:{json.dumps(args, ensure_ascii=False, default=str)}"
 
@@ -210,13 +210,13 @@ def _too_long(model: LM, prompt: str, decoding: Decoding) -> str | None:
     return f"the prompt has {length} tokens; with {decoding.max_tokens} for the answer that is more than the model's {window}"
 
 
-def _fingerprint(value: Any) -> Any:
-    """Of the folder of a checkpoint its name and a hash of all that its files hold, so that the same checkpoint is the same
+def fingerprint(value: Any) -> Any:
+    """Of a checkpoint, a folder or a file, its name and a hash of all that it holds, so that the same checkpoint is the same
     judge wherever it lies, and another one at the same place is not."""
-    if not isinstance(value, str) or not (folder := Path(value).expanduser()).is_dir():
+    if not isinstance(value, str) or not (folder := Path(value).expanduser()).exists():
         return value
     digest = hashlib.sha256()
-    for file in sorted(folder.iterdir()):
+    for file in sorted(folder.iterdir()) if folder.is_dir() else [folder]:
         if file.is_file():
             state = file.stat()
             digest.update(f"{file.name}\0{state.st_size}\0".encode())

@@ -45,6 +45,8 @@ def require_key(config: JudgeConfig) -> str:
     Raises:
         ConfigError: the server is not a local one, and its config names no variable or the variable is not set.
     """
+    if config.then is not None:
+        return require_key(config.then)
     if "api_key_env" not in BACKENDS[config.backend].keys:
         return ""
     if (key := find_key(config)) or is_local(config.base_url):

@@ -29,10 +29,15 @@ class Pair:
     claim: str
     passages: tuple[Titled, ...]
 
-    @property
-    def premise(self) -> str:
-        """The passages in ALCE's form: a line ``Title: ...`` before each text."""
-        return "\n".join(f"Title: {passage.title}\n{passage.text}" for passage in self.passages)
+
+@dataclass(frozen=True)
+class Support:
+    """The ``probability`` that passages, seen in so many ``windows``, support a claim; None if there is none: ``problem`` says
+    why."""
+
+    probability: float | None
+    windows: int
+    problem: str = ""
 
 
 class Entailment(Protocol):

@@ -1,128 +1,195 @@
-"""Natural language inference by transformers: sequence classifiers (DeBERTa and its like) and T5 of the TRUE kind."""
+"""Models that say whether passages support a claim, by transformers: their families are in ``families``."""
 
-import logging
-from abc import ABC, abstractmethod
+import re
 from collections.abc import Collection, Sequence
+from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 from tqdm import tqdm
-from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedConfig,
+    T5ForTokenClassification,
+)
 
-from judges.inference import Pair
+from judges.inference import Pair, Support
+from judges.inference.families import FAMILIES, family_of
+from judges.inference.windows import Windows
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import loading
 
-logger = logging.getLogger(__name__)
-
-_ENTAILMENT = ("entailment", "entail", "entailed")
+_ENTAILMENT = ("entailment", "entail", "entailed", "supported", "consistent")
 _LONGEST = 512  # tokens, where a tokenizer does not say
 _UNLIMITED = 1_000_000  # a tokenizer that says more than this says nothing
-_ANSWERS = {"1": True, "0": False}  # what TRUE generates
-_ANSWER_TOKENS = 10
-_FOLDER_OR_LEXICAL = "the folder it lies in, or --nli lexical"
+_MOST_T5 = 4096  # tokens; T5 has no window of its own, this is for memory
+_SPARE = 8  # tokens, where joined texts have others than each has alone
+_FEWEST = 16  # tokens of passages without which a claim is not worth asking about
+_READABLE = 0.5  # probability that the first word is 1 or 0
+_NEITHER = "the model answers neither 1 nor 0"
+_OTHERWISE = "the folder it lies in, or --nli lexical"
 _T5 = "; tokenizers of T5 may need: pip install sentencepiece protobuf"
-_TRUE_LONGEST = 4096  # tokens; T5 has no window of its own, this is for memory
+_FLAN = "google/flan-t5-base"
+# AlignScore's checkpoint has a RoBERTa with three heads. The one of three classes, after the pooler, is what transformers calls a
+# head for classification.
+_ALIGNSCORE = {"base_model.pooler.dense.": "classifier.dense.", "tri_layer.": "classifier.out_proj.", "base_model.": "roberta."}
 
 
-class InferenceModel(ABC):
-    """A model and its tokenizer; subclasses say how they are asked. A premise that does not fit is cut at its end, never the
-    claim, and how many were is logged."""
+class SupportModel:
+    """A model and its tokenizer, asked as its family is; ``window`` is in tokens of passages."""
 
-    def __init__(self, name: str, model: Any, tokenizer: Any, longest: int, batch_size: int) -> None:
-        self._name, self._model, self._tokenizer = name, model.eval(), tokenizer
+    def __init__(
+        self, name: str, family: str, model: Any, tokenizer: Any, longest: int, batch_size: int = 16, window: int | None = None
+    ) -> None:
+        """Raises ModelError if the model does not say which of its labels or words is support."""
+        self._name, self._called, self._family = name, family, FAMILIES[family]
+        self._model, self._tokenizer = model.eval(), tokenizer
+        tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True  # texts are counted before they are padded
         self._longest, self._batch_size = longest, batch_size
+        self._window = window or self._family.window or longest
+        if self._family.head == "seq2seq":
+            self._zero, self._one = _first_tokens(name, tokenizer)
+        elif (count := model.config.num_labels) != 1:  # a single label is a score
+            given = self._family.support
+            self._support = find_label(name, model.config.id2label, _ENTAILMENT) if given is None else given
+            if self._support >= count:
+                raise ModelError(f"{name}: has {count} labels, too few for family {family}; set another family")
 
     @property
     def identity(self) -> str:
         revision = getattr(self._model.config, "_commit_hash", None)
-        return f"{type(self).__name__} {self._name}" + (f" {revision}" if revision else "")
+        return f"{self._called} {self._name}" + (f" {revision}" if revision else "")
 
     def entail(self, pairs: Sequence[Pair]) -> list[bool | None]:
-        """One verdict a pair, in order. Batches are of pairs of like length, longest first, so that memory runs out at once."""
-        tokens = self._tokenizer(*self._texts(pairs), truncation=False, verbose=False)["input_ids"] if pairs else []
-        lengths = [len(ids) for ids in tokens]
-        if cut := sum(length > self._longest for length in lengths):
-            logger.warning(
-                "%s: %d of %d premises are longer than %d tokens and were cut", self._name, cut, len(pairs), self._longest
-            )
-        order = sorted(range(len(pairs)), key=lambda place: -lengths[place])
-        found: list[bool | None] = [None] * len(pairs)
-        with torch.inference_mode(), tqdm(total=len(pairs), desc="entailment", unit=" pairs", delay=2) as bar:
+        """For each pair whether support is likelier than not; None where there is no verdict."""
+        return [None if each.probability is None else each.probability > 0.5 for each in self.support(pairs)]
+
+    def support(self, pairs: Sequence[Pair]) -> list[Support]:
+        """For each pair the highest probability that a window of its passages supports the claim, which is never cut. Batches are
+        of texts of like length, longest first, so that memory runs out at once."""
+        cut, claims = Windows(self._tokenizer), self._encode([("", pair.claim) for pair in pairs])["input_ids"]
+        rooms = [min(self._window, self._longest - len(ids) - _SPARE) for ids in claims]
+        windows = [
+            cut.of(pair.passages, room) if room >= min(_FEWEST, self._window) else []
+            for pair, room in zip(pairs, rooms, strict=True)
+        ]
+        owners = [number for number, each in enumerate(windows) for _ in each]
+        encoded = self._encode([(text, pair.claim) for pair, each in zip(pairs, windows, strict=True) for text in each])
+        lengths = [len(ids) for ids in encoded["input_ids"]]
+        order = sorted(
+            (place for place, length in enumerate(lengths) if length <= self._longest), key=lambda place: -lengths[place]
+        )
+        found: list[list[float]] = [[] for _ in pairs]
+        with torch.inference_mode(), tqdm(total=len(order), desc="entailment", unit=" windows", delay=2) as bar:
             for start in range(0, len(order), self._batch_size):
                 places = order[start : start + self._batch_size]
-                for place, verdict in zip(places, self._batch([pairs[place] for place in places]), strict=True):
-                    found[place] = verdict
+                batch = {key: [rows[place] for place in places] for key, rows in encoded.items()}
+                for place, probability in zip(places, self._batch(batch), strict=True):
+                    if probability is not None:
+                        found[owners[place]].append(probability)
                 bar.update(len(places))
-        return found
+        no_room = f"the claim leaves no room for passages in {self._longest} tokens"
+        return [
+            Support(max(each), len(texts)) if each else Support(None, len(texts), _NEITHER if texts else no_room)
+            for each, texts in zip(found, windows, strict=True)
+        ]
 
-    @abstractmethod
-    def _texts(self, pairs: Sequence[Pair]) -> tuple[list[str], ...]:
-        """What the tokenizer is given for the pairs, uncut."""
+    def _encode(self, texts: Sequence[tuple[str, str]]) -> dict[str, list[list[int]]]:
+        """What the tokenizer makes of each premise with its claim, whole."""
+        eos = self._tokenizer.eos_token or self._tokenizer.sep_token
+        given = list(map(list, zip(*texts, strict=True)))
+        if self._family.text:
+            given = [[self._family.text.format(premise=premise, claim=claim, eos=eos) for premise, claim in texts]]
+        return dict(self._tokenizer(*given, truncation=False, verbose=False)) if texts else {"input_ids": []}
 
-    @abstractmethod
-    def _batch(self, pairs: Sequence[Pair]) -> list[bool | None]:
-        """The verdicts of one batch."""
+    def _batch(self, encoded: dict[str, list[list[int]]]) -> list[float | None]:
+        inputs = self._tokenizer.pad(encoded, return_tensors="pt").to(self._model.device)
+        if self._family.head == "seq2seq":
+            return self._first_words(inputs)
+        logits = self._model(**inputs).logits.float()
+        logits = logits[:, 0] if logits.dim() == 3 else logits
+        single = logits.shape[-1] == 1
+        probabilities: list[float | None] = (logits.sigmoid()[:, 0] if single else logits.softmax(-1)[:, self._support]).tolist()
+        return probabilities
 
-
-class Classifier(InferenceModel):
-    """Premise and hypothesis as a pair of texts; entailed if that label is the likeliest."""
-
-    def __init__(self, name: str, model: Any, tokenizer: Any, longest: int, batch_size: int) -> None:
-        super().__init__(name, model, tokenizer, longest, batch_size)
-        self._entailed = find_label(name, model.config.id2label, _ENTAILMENT)
-
-    def _texts(self, pairs: Sequence[Pair]) -> tuple[list[str], ...]:
-        return [pair.premise for pair in pairs], [pair.claim for pair in pairs]
-
-    def _batch(self, pairs: Sequence[Pair]) -> list[bool | None]:
-        inputs = self._tokenizer(
-            *self._texts(pairs), truncation="only_first", max_length=self._longest, padding=True, return_tensors="pt"
-        )
-        logits = self._model(**inputs.to(self._model.device)).logits
-        return [label == self._entailed for label in logits.argmax(dim=-1).tolist()]
-
-
-class TrueT5(InferenceModel):
-    """``premise: ... hypothesis: ...`` to ``1`` or ``0``, as google/t5_xxl_true_nli_mixture was trained; anything else is no
-    verdict (ALCE counts it as not entailed)."""
-
-    def _texts(self, pairs: Sequence[Pair]) -> tuple[list[str], ...]:
-        return ([_true_prompt(pair.premise, pair.claim) for pair in pairs],)
-
-    def _batch(self, pairs: Sequence[Pair]) -> list[bool | None]:
-        inputs = self._tokenizer([self._fitting(pair) for pair in pairs], padding=True, return_tensors="pt")
-        inputs = {key: inputs[key].to(self._model.device) for key in ("input_ids", "attention_mask")}
-        outputs = self._model.generate(**inputs, max_new_tokens=_ANSWER_TOKENS, do_sample=False, num_beams=1)
-        texts = self._tokenizer.batch_decode(outputs, skip_special_tokens=True)
-        return [_ANSWERS.get(text.strip()) for text in texts]
-
-    def _fitting(self, pair: Pair) -> str:
-        """The prompt, its premise cut so that it fits."""
-        prompt = _true_prompt(pair.premise, pair.claim)
-        excess = len(self._tokenizer(prompt, verbose=False)["input_ids"]) - self._longest
-        if excess <= 0:
-            return prompt
-        premise = self._tokenizer(pair.premise, add_special_tokens=False, verbose=False)["input_ids"]
-        kept = self._tokenizer.decode(premise[: max(0, len(premise) - excess)])
-        return _true_prompt(kept, pair.claim)
+    def _first_words(self, inputs: Any) -> list[float | None]:
+        """The probability of 1 against 0 as the first word; None where the model is about to say something else."""
+        start = torch.full((len(inputs["input_ids"]), 1), self._model.config.decoder_start_token_id, device=self._model.device)
+        given = {key: inputs[key] for key in ("input_ids", "attention_mask")}
+        chances = self._model(**given, decoder_input_ids=start).logits[:, 0].float().softmax(-1)
+        pairs = chances[:, [self._zero, self._one]].tolist()
+        return [one / (zero + one) if zero + one >= _READABLE else None for zero, one in pairs]
 
 
-def load_model(name: str, batch_size: int = 16, device: str | None = None) -> InferenceModel:
-    """The model called ``name``: T5 is asked as TRUE, anything with a head for classification as a classifier.
+def load_model(
+    name: str,
+    batch_size: int = 16,
+    device: str | None = None,
+    *,
+    family: str | None = None,
+    revision: str | None = None,
+    window: int | None = None,
+    foundation: str | None = None,
+    trust_remote_code: bool = False,
+) -> SupportModel:
+    """The model called ``name``: on the Hub, in a folder, or a file of AlignScore's. ``family`` says how it is asked, if not as
+    what it is recognised as; a checkpoint without a config and tokenizer of its own takes those of ``foundation``.
 
     Raises:
-        ModelError: there is no such model here, or it is neither; or it does not name a label entailment.
+        ConfigError: no family is called that.
+        ModelError: there is no such model here, or it lacks the head of its family.
     """
     device = device or default_device()
-    with loading(f"the inference model {name!r}", f"{_FOLDER_OR_LEXICAL}{_T5}"):
-        config = AutoConfig.from_pretrained(name)
-        if config.model_type in ("t5", "mt5"):
-            tokenizer = AutoTokenizer.from_pretrained(name)
-            model = AutoModelForSeq2SeqLM.from_pretrained(name, dtype=dtype_of(device)).to(device)
-            return TrueT5(name, model, tokenizer, _TRUE_LONGEST, batch_size)
-    model, tokenizer, longest = load_classifier(name, device=device, otherwise=_FOLDER_OR_LEXICAL)
-    return Classifier(name, model, tokenizer, longest, batch_size)
+    with loading(f"the inference model {name!r}", f"{_OTHERWISE}{_T5}"):
+        is_file = Path(name).is_file()
+        about = {} if is_file else PreTrainedConfig.get_config_dict(name, revision=revision)[0]
+        family = family_of(name, about, family)
+        if is_file:
+            model, tokenizer = _load_alignscore(name, foundation)
+        elif family == "hhem":  # its own code, which we need not run, wraps this class of transformers
+            foundation = foundation or about.get("foundation") or _FLAN
+            config = AutoConfig.from_pretrained(foundation, num_labels=2)
+            options = {"config": config, "key_mapping": {"^t5\\.": ""}, "revision": revision, "output_loading_info": True}
+            model, info = T5ForTokenClassification.from_pretrained(name, **options)
+            _refuse_missing(name, info["missing_keys"])
+            tokenizer = AutoTokenizer.from_pretrained(foundation)
+        elif FAMILIES[family].head == "seq2seq":
+            known: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+            tokenizer = AutoTokenizer.from_pretrained(name, **known)
+            model = AutoModelForSeq2SeqLM.from_pretrained(name, **known, dtype=dtype_of(device))
+        else:
+            model, tokenizer, longest = load_classifier(name, revision, device, _OTHERWISE, trust_remote_code=trust_remote_code)
+            return SupportModel(name, family, model, tokenizer, longest, batch_size, window)
+        longest = _MOST_T5 if FAMILIES[family].head != "sequence" else _window(model.config, tokenizer)
+        return SupportModel(name, family, model.to(device, dtype_of(device)), tokenizer, longest, batch_size, window)
+
+
+def _load_alignscore(path: str, foundation: str | None) -> tuple[Any, Any]:
+    """The classifier and the tokenizer of a checkpoint of Lightning."""
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except UnpicklingError as error:
+        raise ModelError(f"{path}: holds more than weights, and is not run: {error}") from error
+    foundation = foundation or content.get("hyper_parameters", {}).get("model", "roberta-large")
+    config = AutoConfig.from_pretrained(foundation, num_labels=3)
+    model = AutoModelForSequenceClassification.from_config(config)
+    renamed = {
+        re.sub("|".join(map(re.escape, _ALIGNSCORE)), lambda found: _ALIGNSCORE[found[0]], key, count=1): value
+        for key, value in content["state_dict"].items()
+        if key.startswith(tuple(_ALIGNSCORE))
+    }
+    _refuse_missing(path, model.load_state_dict(renamed, strict=False).missing_keys)
+    return model, AutoTokenizer.from_pretrained(foundation)
+
+
+def _refuse_missing(name: str, keys: Collection[str]) -> None:
+    """transformers would make up the weights that a checkpoint does not have."""
+    if keys:
+        raise ModelError(f"{name}: has no weights for {', '.join(sorted(keys)[:3])}; is it of the family that it is taken for?")
 
 
 def load_classifier(
@@ -131,6 +198,7 @@ def load_classifier(
     device: str | None = None,
     otherwise: str = "or the folder it lies in",
     dtype: torch.dtype | None = None,
+    trust_remote_code: bool = False,
 ) -> tuple[Any, Any, int]:
     """(model, tokenizer, tokens that the model takes) of the sequence classifier ``name``, in bfloat16 on a GPU unless ``dtype``
     says otherwise.
@@ -140,14 +208,15 @@ def load_classifier(
     """
     device = device or default_device()
     with loading(f"the inference model {name!r}", f"{otherwise}{_T5}"):
-        config = AutoConfig.from_pretrained(name, revision=revision)
+        known: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+        config = AutoConfig.from_pretrained(name, **known)
         if not any(each.endswith("ForSequenceClassification") for each in config.architectures or ()):
             raise ModelError(
                 f"{name}: {', '.join(config.architectures or ['a model'])} is no inference model; expected a sequence classifier "
                 "such as microsoft/deberta-large-mnli, or a T5 such as google/t5_xxl_true_nli_mixture"
             )
-        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
-        model = AutoModelForSequenceClassification.from_pretrained(name, revision=revision, dtype=dtype or dtype_of(device))
+        tokenizer = AutoTokenizer.from_pretrained(name, **known)
+        model = AutoModelForSequenceClassification.from_pretrained(name, **known, dtype=dtype or dtype_of(device))
         return model.to(device).eval(), tokenizer, _window(config, tokenizer)
 
 
@@ -176,8 +245,12 @@ def find_label(name: str, labels: dict[int, str], meanings: Collection[str]) -> 
     return found[0]
 
 
-def _true_prompt(premise: str, claim: str) -> str:
-    return f"premise: {premise} hypothesis: {claim}"
+def _first_tokens(name: str, tokenizer: Any) -> tuple[int, int]:
+    """The tokens that 0 and 1 begin with."""
+    zero, one = (tokenizer(word, add_special_tokens=False)["input_ids"][0] for word in "01")
+    if zero == one:
+        raise ModelError(f"{name}: its tokenizer begins 0 and 1 with the same token, so the first word tells nothing")
+    return zero, one
 
 
 def _window(config: Any, tokenizer: Any) -> int:

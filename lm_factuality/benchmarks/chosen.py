@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
+from judges.backends import capabilities
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.declaration import Benchmark, Measure, Run, Score, undeclared
 from lm_factuality.benchmarks.pairs import Pair, Scored, compare
@@ -186,7 +187,8 @@ class Figure:
     """A score with what is known of its uncertainty; None stands for what is not known.
 
     ``low`` and ``high`` are the ends of a 95% interval, ``n`` how many documents were run, ``unscored`` how many items have no
-    score (see ``Benchmark.unscored_unit``), ``worst`` and ``best`` the score if all of those were wrong, or right.
+    score (see ``Benchmark.unscored_unit``), ``worst`` and ``best`` the score if all of those were wrong, or right. ``caution`` is
+    what to know of the judge that gave it.
     """
 
     metric: str
@@ -198,6 +200,7 @@ class Figure:
     unscored: int
     worst: float | None
     best: float | None
+    caution: str
 
 
 def headline(task: TaskResult) -> str | None:
@@ -223,7 +226,10 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
         low, high = max(0.0, low), min(1.0, high)
     unscored = int(number_of(task.metrics.get("unscored")) or 0)
     worst, best = (number_of(task.metrics.get(f"{metric}_{bound}")) for bound in ("worst", "best"))
-    return Figure(metric, value, low, high, stderr, task.effective, unscored, worst, best)
+    judge = task.metadata.get("judge_config")
+    judges = [judge, judge.get("first"), judge.get("then")] if isinstance(judge, Mapping) else []
+    caution = next(filter(None, (capabilities(str((each or {}).get("backend"))).caution for each in judges)), "")
+    return Figure(metric, value, low, high, stderr, task.effective, unscored, worst, best, caution)
 
 
 def measure_of(task: TaskResult, metric: str) -> Measure | None:

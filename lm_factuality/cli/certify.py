@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 _SETTINGS = tuple(f"{unit}_{mode}" for unit in ("segment", "claim") for mode in ("vanilla", "cot", "link", "doc"))
 
+_COUNTED = ("units", "supported", "wrong")  # of a tenth of the probabilities
+
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--judge", required=True, metavar="CONFIG", help="a judge's YAML, or 'lexical'")
+    parser.add_argument("--judge", required=True, metavar="CONFIG", help="a judge's YAML, or 'lexical' to try things out")
     parser.add_argument(
         "--setting", choices=_SETTINGS, help="how FELM is asked (default segment_cot; segment_doc if the judge needs evidence)"
     )
@@ -46,7 +48,7 @@ def certify(parsed: argparse.Namespace) -> int:
     from judges.config import load_judge_config
     from judges.judge import Judge
     from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
-    from lm_factuality.benchmarks.felm.certify import measure
+    from lm_factuality.benchmarks.felm.certify import calibrate, measure
     from lm_factuality.benchmarks.felm.judging import judge_rows, plan_rows
     from lm_factuality.benchmarks.felm.questions import Questioner
     from lm_factuality.benchmarks.felm.rows import FELM, read_rows
@@ -71,11 +73,12 @@ def certify(parsed: argparse.Namespace) -> int:
                 f"judge {config.name}: no verdict on any of {len(responses)} responses, the first: {responses[0].reason}; "
                 "there is nothing to certify"
             )
+        calibration = {} if config.capabilities.reads_prompts else {"calibration": calibrate(judge, rows)}
         used = {f"felm/{unit}_{mode}", f"felm/segment_{'cot' if mode == 'cot' else 'vanilla'}"}
         certificate = to_certificate(
             judge,
             setting,
-            measure(responses, "paper"),
+            measure(responses, "paper") | calibration,
             prompt_hashes={"authors": authors.hash()} if authors else judge.prompts.hashes(used),
             data={"file": path.name, "git_blob": blob, "is_published": blob == FELM.blob},
         )
@@ -113,6 +116,9 @@ def _print(certificate: dict[str, Any], judge: str) -> None:
     notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
     columns = ("judge, level", "#F1", "#precision", "#recall", "#balanced accuracy", "#95% interval of F1")
     print_table(f"{certificate['data']['file']}, {certificate['setting']}: finding errors", columns, rows, notes)
+    if bins := certificate.get("calibration"):
+        lines = [(f"{each['low']:.1f} - {each['high']:.1f}", *(str(each[key]) for key in _COUNTED)) for each in bins]
+        print_table("Calibration: segments with references", ("probability", *_COUNTED), lines, [])
 
 
 COMMAND = Command("certify", "measure on FELM how well a judge finds errors, and keep the certificate", certify, options)

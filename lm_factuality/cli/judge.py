@@ -26,7 +26,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("--samples", type=Path, nargs="+", metavar="FILE", help="generations of one run")
     given.add_argument("--generations", type=Path, nargs="+", metavar="FILE", help="ambigbio: ALCE's JSON, plain or .gz")
-    parser.add_argument("--judge", required=True, metavar="CONFIG", help="a judge's YAML, or 'lexical'")
+    parser.add_argument("--judge", required=True, metavar="CONFIG", help="a judge's YAML, or 'lexical' to try things out")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for metrics.json and verdicts.jsonl")
     parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the shared store)")
     parser.add_argument("--knowledge", type=Path, metavar="FILE", help="ambigbio: pages (default: the given documents)")
@@ -49,11 +49,13 @@ def judge(parsed: argparse.Namespace) -> int:
     from judges.config import load_judge_config
     from judges.judge import Judge
     from lm_factuality.ground.files import write_json, write_lines
+    from lm_factuality.harness.generation import refuse_unable
 
     config = load_judge_config(parsed.judge)
     if parsed.max_cost is not None:
         config = dataclasses.replace(config, max_cost=parsed.max_cost)
     generation = _find_generation(parsed)
+    refuse_unable(config, generation)
     samples = _read(parsed, generation)
     with Judge.open(config, parsed.store) as opened:
         if parsed.dry_run:
@@ -62,12 +64,13 @@ def judge(parsed: argparse.Namespace) -> int:
         certificate = find_certificate(opened)
         verdicts = generation.judge(opened, samples.docs, samples.responses)
         usage = opened.usage
-    summary = generation.summarise(samples.docs, verdicts)
+    summary, caution = generation.summarise(samples.docs, verdicts), config.capabilities.caution
     about: dict[str, Any] = {
         "task": parsed.task,
         "judge": config.describe(generation.prompt_names),
         "judge_usage": dataclasses.asdict(usage),
         "judge_certificate": certificate,
+        **({"caution": caution} if caution else {}),
         "samples": [path.name for path in parsed.samples or parsed.generations],
         **_knowledge(generation),
     }
@@ -77,7 +80,7 @@ def judge(parsed: argparse.Namespace) -> int:
     certified = "certified" if certificate else "no certificate: see lm-factuality certify"
     asked = f"Judge {config.name} ({certified}): {usage.stored} answers were on disk, {usage.calls} calls, {usage}."
     again = [f"{usage.errors} requests got no answer: the same command asks them again."] if usage.errors else []
-    print_table(f"{parsed.task}, judged by {config.name}", columns, rows, [*notes, asked, *again])
+    print_table(f"{parsed.task}, judged by {config.name}", columns, rows, [*notes, asked, *again, *filter(None, [caution])])
     sys.stdout.write(f"Written to {parsed.out / 'metrics.json'} and verdicts.jsonl beside it\n")
     if usage.errors and all(verdict["unscored"] for verdict in verdicts):
         raise BackendDown(f"judge {config.name}: nothing has a verdict, the first: {verdicts[0]['unscored']}")

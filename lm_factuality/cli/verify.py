@@ -25,11 +25,8 @@ _WRITTEN = ("verdict", "score", "reason")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    from judges import DEFAULT_JUDGE
-
     parser.add_argument("--pairs", type=Path, required=True, metavar="FILE", help="JSONL of claim and passages")
-    line = "a judge's YAML, or the name of one of the suite's (default %(default)s)"
-    parser.add_argument("--judge", default=DEFAULT_JUDGE, metavar="CONFIG", help=line)
+    parser.add_argument("--judge", required=True, metavar="CONFIG", help="a judge's YAML, or 'lexical' to try things out")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSONL with verdict, score and reason")
     parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the user's cache)")
     parser.add_argument("--dry-run", action="store_true", help="print calls, tokens and cost; ask and write nothing")

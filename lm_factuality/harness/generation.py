@@ -8,12 +8,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from lm_factuality.ground.errors import ConfigError
+
 if TYPE_CHECKING:
+    from judges.config import JudgeConfig
     from judges.judge import Judge, Plan
 
 Docs: TypeAlias = Sequence[Mapping[str, Any]]
 Verdict: TypeAlias = Mapping[str, Any]
 Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]
+
+
+def refuse_unable(config: JudgeConfig, generation: Generation) -> None:
+    """Raises ConfigError if a judge cannot answer what ``generation`` asks."""
+    if missing := [kind for kind in generation.kinds if not config.capabilities.can_answer(kind)]:
+        raise ConfigError(
+            f"judge {config.name} (backend {config.backend}) cannot {' or '.join(missing)}, which {generation.name} needs: make "
+            "it the first of a cascade whose second judge can (docs/judges.md)"
+        )
 
 
 class Generation(Protocol):
@@ -23,6 +35,10 @@ class Generation(Protocol):
     @property
     def name(self) -> str:
         """The task's name, and the command's: ``felm_gen``."""
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """The kinds of questions without an answer to which nothing gets a verdict (see ``judges.backends.Capabilities``)."""
 
     @property
     def prompt_names(self) -> Sequence[str]:

@@ -22,18 +22,18 @@ from typing import Any
 
 from lm_eval.api.filter import Filter, FilterEnsemble
 
-from judges import DEFAULT_JUDGE
+from judges import LEXICAL
 from judges.backends.limits import Purse
 from judges.backends.server import require_key
 from judges.certificates import find_certificate
 from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge
-from lm_factuality.ground.errors import BackendDown, FactualityError
+from lm_factuality.ground.errors import BackendDown, ConfigError, FactualityError
 from lm_factuality.ground.files import write_lines
 from lm_factuality.ground.published import cache_folder
-from lm_factuality.harness.generation import Generation, Verdict
+from lm_factuality.harness.generation import Generation, Verdict, refuse_unable
 from lm_factuality.harness.generations_file import to_line
-from lm_factuality.harness.suite_task import Settings, SuiteTask, is_first_process
+from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, is_first_process
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +45,7 @@ class _Run:
     """What a run of the command line has told, and what its judges could not do."""
 
     folder: Path | None = None
+    only_predicts: bool = False
     failures: list[str] = field(default_factory=list)
     purses: list[tuple[JudgeConfig, Purse]] = field(default_factory=list)
 
@@ -52,9 +53,10 @@ class _Run:
 _run = _Run()
 
 
-def begin_run(output_path: str | None) -> None:
+def begin_run(output_path: str | None, only_predicts: bool = False) -> None:
     """Generations go under ``output_path`` from now on (default: the user's cache folder); forgets earlier failures and
-    what earlier judges have spent."""
+    what earlier judges have spent. Nobody need be named to judge a run that ``only_predicts``."""
+    _run.only_predicts = only_predicts
     folder = Path(output_path) if output_path else None
     _run.folder = folder.parent if folder is not None and folder.suffix == ".json" else folder
     _run.failures.clear()
@@ -169,8 +171,8 @@ class _Record(dict[str, Any]):
 
 
 class JudgedTask(SuiteTask):
-    """A task whose generations are marked by the judge that ``metadata`` names: ``judge`` (a YAML or the name of one, default
-    ``lexical``) and ``judge_store`` (the file with its answers). ``process_results`` is given its ``generation``'s record.
+    """A task whose generations are marked by the judge that ``metadata`` names: ``judge`` (a YAML or the name of one; there is no
+    default) and ``judge_store`` (the file with its answers). ``process_results`` is given its ``generation``'s record.
 
     Raises:
         ConfigError, DataError: on construction, before anything is generated, if there is no such judge, or its settings, prompts
@@ -188,12 +190,22 @@ class JudgedTask(SuiteTask):
         """What the judge does, and the other settings; arguments as of ``settings``."""
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
-        self._judge, store = str(metadata.get("judge") or DEFAULT_JUDGE), metadata.get("judge_store")
+        self._judge, store = str(metadata.get("judge") or ""), metadata.get("judge_store")
+        self._judge_config = named_judge(str(config.get("task")), self._judge)
         self._store = Path(str(store)) if store else None
         self._generation, (own, about) = self.judged(config, metadata)
-        self._judge_config = load_judge_config(self._judge)
         judge = check_judge(self._judge_config, self._generation, self._store)
-        return Settings({"output_type": "generate_until", **own}, {**about, "judge": self._judge_config.name, **judge})
+        if not self._judge:
+            return Settings({"output_type": "generate_until", **own}, about)
+        cautions = [metadata.get("caution"), about.get("caution"), self._judge_config.capabilities.caution]
+        said = {"caution": " ".join(map(str, filter(None, cautions)))} if any(cautions) else {}
+        return Settings({"output_type": "generate_until", **own}, {**about, "judge": self._judge_config.name, **judge, **said})
+
+    @classmethod
+    def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
+        """As of any task; who judges is said when it is run."""
+        metadata = {"judge": LEXICAL, **(config.get("metadata") or {})}
+        return super().check(target, {**config, "metadata": metadata}, data_dir)
 
     def override_metric(self, metric_name: str) -> None:
         """For ``--predict_only``, which asks for generations and no more: no judge; ``lm-factuality judge`` reads the samples."""
@@ -207,6 +219,21 @@ class _Unjudged(Filter):  # type: ignore[misc]
         return [each[0] for each in resps]
 
 
+def named_judge(task: str, judge: str) -> JudgeConfig:
+    """The judge that the metadata of ``task`` name; any, where they name none and nothing is to be judged.
+
+    Raises:
+        ConfigError: they name none, or there is no such judge.
+    """
+    if not judge and not _run.only_predicts:
+        raise ConfigError(
+            f"{task}: names no judge, and its figures depend on who judges. Add --metadata judge=CONFIG: the YAML of a judge "
+            "(configs/judges has openai-server.yaml, local-hf.yaml and minicheck.yaml to start from), or lexical to try things "
+            "out, which needs no model and goes by word overlap alone (docs/judges.md says how far that is off)"
+        )
+    return load_judge_config(judge or LEXICAL)
+
+
 def check_judge(config: JudgeConfig, generation: Generation, store: Path | None) -> dict[str, Any]:
     """What the results say of a judge: its config with prompt hashes, and its certificate if it has one.
 
@@ -215,6 +242,7 @@ def check_judge(config: JudgeConfig, generation: Generation, store: Path | None)
     """
     about: dict[str, Any] = {"judge_config": config.describe(generation.prompt_names)}
     require_key(config)
+    refuse_unable(config, generation)
     with Judge.open(config, store) as judge:
         if certificate := find_certificate(judge):
             about["judge_certificate"] = certificate

@@ -68,10 +68,11 @@ def run(arguments: Sequence[str]) -> None:
     if len(folders) == 1:
         parsed.metadata = {**given.mapping("metadata"), YAML_FOLDER: str(folders.pop())}
     output = given.value("output_path")
+    judging.begin_run(output, bool(given.value("predict_only")))
+    _require_judges(tasks, given)
     before = _results_files(output)
     if output:
         check_writable(Path(output).parent if output.endswith(".json") else Path(output), "results")
-    judging.begin_run(output)
     retrieved.latest = {}
     try:
         parsed.func(parsed)
@@ -121,6 +122,17 @@ def _refuse_secrets(given: _Options) -> None:
                 f"--{option} holds {', '.join(names)}, which lm_eval would write to the results file; set the environment "
                 "variable of the backend instead (OPENAI_API_KEY for OpenAI-compatible servers, HF_TOKEN for the Hub)"
             )
+
+
+def _require_judges(tasks: Sequence[str], given: _Options) -> None:
+    """Raises ConfigError for tasks that want a judge and have none: lm_eval would make them only when the model is loaded."""
+    from lm_factuality.harness.judging import JudgedTask, named_judge
+    from lm_factuality.harness.tasks import find_configs
+
+    metadata = {**given.mapping("model_args"), **given.mapping("metadata")}
+    for name, found in (each for task in tasks for each in find_configs(task, given.texts("include_path"))):
+        if isinstance(found, dict) and isinstance(kind := found.get("class"), type) and issubclass(kind, JudgedTask):
+            named_judge(name, str({**found["metadata"], **metadata}.get("judge") or ""))
 
 
 def _model_hash(given: _Options) -> str:

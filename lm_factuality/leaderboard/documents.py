@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from judges import LEXICAL
 from lm_factuality.benchmarks import all_sources
 from lm_factuality.ground.errors import ConfigError, FactualityError, did_you_mean
 from lm_factuality.ground.published import blob_id, cached_path
@@ -83,7 +84,7 @@ def documents_of(tasks: Sequence[str], data_dir: str | None = None, include_path
 
     from lm_factuality.harness.tasks import with_suite
 
-    metadata = {"data_dir": data_dir} if data_dir else {}
+    metadata = {"judge": LEXICAL, **({"data_dir": data_dir} if data_dir else {})}  # documents are the same whoever judges
     folders = [include_path] if include_path else with_suite()
     manager = TaskManager(include_path=folders, include_defaults=False, metadata=metadata)
     found = {}

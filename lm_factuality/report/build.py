@@ -114,6 +114,7 @@ def _pages(chosen: Chosen, data: Sequence[TaskData], title: str) -> Iterator[Pag
         "chosen": chosen,
         "limited": [entry for entry in chosen.entries if entry.result.limit],
         "without": [entry for entry in chosen.entries if entry.result.samples is None],
+        "cautions": _cautions(chosen.entries),
         "settings": _all_settings(chosen),
         "listed": _listed,
         "date": _date,
@@ -218,6 +219,15 @@ def _short_names(names: Iterable[str]) -> dict[str, str]:
             if short[name] == name and ends[end] == 1:
                 short[name] = end
     return short
+
+
+def _cautions(entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """What the runs' logs have warned of, with the tasks that it is about."""
+    found: dict[str, dict[str, None]] = {}
+    for entry in entries:
+        if caution := entry.result.metadata.get("caution"):
+            found.setdefault(" ".join(str(caution).split()), {})[entry.result.task] = None
+    return {caution: list(tasks) for caution, tasks in found.items()}
 
 
 def _listed(entries: Sequence[Entry], most: int = 8) -> str:

@@ -94,7 +94,7 @@ def judge_sample(output: Path) -> JudgedSample:
     Raises:
         DataError: the sample is missing from this installation, or ``output`` cannot be written.
     """
-    from judges import DEFAULT_JUDGE
+    from judges import LEXICAL
     from judges.config import load_judge_config
     from judges.judge import Judge
     from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
@@ -106,7 +106,7 @@ def judge_sample(output: Path) -> JudgedSample:
     sample = tasks_folder() / "sample"
     generations = read_generations([sample / "sample_ambigbio_generations.json"])
     output.mkdir(parents=True, exist_ok=True)
-    with Judge.open(load_judge_config(DEFAULT_JUDGE), store=output / "answers.sqlite") as judge:
+    with Judge.open(load_judge_config(LEXICAL), store=output / "answers.sqlite") as judge:
         records = AMBIGBIO.judge(judge, [to_doc(each) for each in generations], [[each.output] for each in generations])
     write_lines(output / VERDICTS, (json.dumps(record, ensure_ascii=False) for record in records))
     judged = read_records(output / VERDICTS)

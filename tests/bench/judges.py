@@ -1,4 +1,5 @@
-"""``python -m tests.bench.judges``: requests one at a time and 64 at once, against a server on this machine that takes 100 ms.
+"""``python -m tests.bench.judges``: requests one at a time and 64 at once, against a server on this machine that takes 100 ms; and
+pairs for a classifier one at a time and in batches (``classifier``).
 
 The time of a call is that of the whole way, answer store included, from a new store each time.
 """
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,8 +22,9 @@ from pathlib import Path
 from judges.answers import Request
 from judges.backends.openai_http import OpenAIBackend
 from judges.config import JudgeConfig
-from judges.judge import ask
+from judges.judge import Judge, ask
 from judges.store import AnswerStore
+from judges.verify import Pair, verify
 from lm_factuality.ground.errors import FactualityError
 from tests.bench.timing import Record, in_background, run_parts, take_turns
 
@@ -100,6 +103,49 @@ def _seconds(base_url: str, concurrency: int, calls: int) -> float:
     return seconds
 
 
+def _measure_pairs(arguments: argparse.Namespace) -> Iterator[Record]:
+    """A classifier's pairs one at a time and in batches, in turn, from a new store each time."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = JudgeConfig("bench", "classifier", model=str(_classifier(Path(folder) / "MiniCheck-tiny")), device="cpu")
+        sizes = {1: arguments.calls_alone, arguments.batch_size: arguments.pairs}
+        ways = {size: partial(_pair_seconds, replace(config, batch_size=size), count) for size, count in sizes.items()}
+        seconds = take_turns(ways, arguments.runs, warm_up=1)
+    rates = {size: [sizes[size] / each for each in runs] for size, runs in seconds.items()}
+    medians = {size: statistics.median(each) for size, each in rates.items()}
+    for size, each in rates.items():
+        spread = {"median": medians[size], "slowest": min(each), "fastest": max(each), "ratio": medians[size] / medians[1]}
+        yield {"batch": size, "pairs": sizes[size], "rates": each, **spread}
+
+
+def _classifier(folder: Path) -> Path:
+    """A DeBERTa-v2 with random weights, small: on two cores arithmetic leaves little for batches to save, unlike on a GPU."""
+    import torch
+    from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
+
+    from tests.judges.inference.conftest import WORDS, tokenizer
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 512}
+    more = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0, "pad_token_id": 0}
+    model = DebertaV2ForSequenceClassification(DebertaV2Config(vocab_size=len(WORDS) + 64, num_labels=2, **sizes, **more))
+    model.save_pretrained(folder)
+    tokenizer("deberta").save_pretrained(folder)
+    return folder
+
+
+def _pair_seconds(config: JudgeConfig, count: int) -> float:
+    """Claims of 11 words against a passage of about 50."""
+    pairs = [Pair(f"She was a painter {number} who taught at the school.", (_WORDS * 3,)) for number in range(count)]
+    with tempfile.TemporaryDirectory() as folder, Judge.open(config, Path(folder) / "answers.sqlite") as judge:
+        verify(judge, pairs[:1])  # loads the model
+        start = time.perf_counter()
+        found = verify(judge, pairs)
+        seconds = time.perf_counter() - start
+    if any(each.score is None for each in found):
+        raise FactualityError(f"a pair without a verdict: {found[0].reason}")
+    return seconds
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the table; the exit code says whether the ratio is at least ``--least``."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.judges", description=__doc__)
@@ -107,9 +153,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--calls", type=int, default=2560, help="calls a run at that concurrency (default %(default)s)")
     parser.add_argument("--calls-alone", type=int, default=40, help="calls a run one at a time (default %(default)s)")
     parser.add_argument("--latency", type=float, default=100, help="of the server, in ms (default %(default)s)")
+    parser.add_argument("--pairs", type=int, default=256, help="pairs a run of the classifier in batches (default %(default)s)")
+    parser.add_argument("--batch-size", type=int, default=16, help="pairs a batch (default %(default)s)")
     parser.add_argument("--runs", type=int, default=5, help="default %(default)s")
     parser.add_argument("--least", type=float, default=0, metavar="RATIO", help="exit with 1 if the ratio is below")
-    return run_parts(parser, {"asking": _measure}, Path(__file__).with_name("judges.yaml"), arguments)
+    return run_parts(
+        parser, {"asking": _measure, "classifier": _measure_pairs}, Path(__file__).with_name("judges.yaml"), arguments
+    )
 
 
 if __name__ == "__main__":

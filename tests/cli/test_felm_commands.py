@@ -161,12 +161,12 @@ def test_certificates_are_found_by_judge_and_setting(judge, tmp_path):
     identities = set()
     for variant in variants:
         with Judge.open(variant, store=tmp_path / "answers") as opened:
-            identities.add(certified_identity(opened))
+            identities.add(certified_identity(opened.config, opened.identity))
     assert len(identities) == len(variants)
 
     def certificate(setting, date, is_published=True):
         with Judge.open(plain, store=tmp_path / "answers") as opened:
-            identity = certified_identity(opened)
+            identity = certified_identity(opened.config, opened.identity)
         scores = {"ALL": {"segment": {"f1": 0.5}}, "unscored": {"responses": 0}}
         return {
             "identity": identity,

@@ -33,7 +33,7 @@ def run(tmp_path):
         )
         parser = argparse.ArgumentParser()
         command.options(parser)
-        base = ["--pairs", str(pairs), "--out", str(out), "--store", str(tmp_path / "answers.sqlite")]
+        base = ["--pairs", str(pairs), "--judge", "lexical", "--out", str(out), "--store", str(tmp_path / "answers.sqlite")]
         assert command.verify(parser.parse_args([*base, *arguments])) == 0
         return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] if out.exists() else None
 

@@ -48,7 +48,7 @@ def run(data, tmp_path, monkeypatch):
     monkeypatch.setattr(TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False))
 
     def start(task: str = "ambigbio", answer: str = ANSWER, **metadata) -> int:
-        given = json.dumps({"generations": str(data), **metadata})
+        given = json.dumps({"generations": str(data), "judge": "lexical", **metadata})
         model = ["--model", "constant-answer", "--model_args", json.dumps({"answer": answer})]
         output = ["--output_path", str(tmp_path / "out"), "--log_samples"]
         return main(["run", *model, "--tasks", task, *output, "--metadata", given])
@@ -71,6 +71,7 @@ def test_scores_of_a_run_and_of_its_saved_samples(run, tmp_path):
     assert (metrics["one_bio_many_entities,judge"], metrics["respond_ratio,judge"], metrics["unscored,judge"]) == (1, 1, 0)
     assert metrics["d_factscore_stderr,judge"] == 0
     about = results["configs"]["ambigbio"]["metadata"]
+    assert about["caution"].startswith("Judged by word overlap, not by a model")
     assert (about["knowledge"], about["linking"], about["demonstrations"]) == ("documents", "hungarian", "ambiguous")
     assert about["data"]["is_published"] is False
     assert "generations" not in about
@@ -98,7 +99,7 @@ def test_an_answer_that_declines_is_in_the_respond_ratio_only(run, tmp_path):
 
 def test_the_prompt_has_the_papers_structure(evaluate, data):
     options = {"model_args": {"answer": ANSWER}, "limit": 1}
-    output = evaluate("constant-answer", ["ambigbio"], metadata={"generations": str(data)}, **options)
+    output = evaluate("constant-answer", ["ambigbio"], metadata={"generations": str(data), "judge": "lexical"}, **options)
     (sample,) = output["samples"]["ambigbio"]
     prompt, settings = sample["arguments"][0]
     first, second, asked = prompt.split("Instruction: ")[1:]
@@ -161,7 +162,12 @@ def test_the_authors_prompts_can_be_chosen(evaluate, data, tmp_path):
 )
 def test_wrong_settings_are_errors_before_anything_is_generated(metadata, error, message, evaluate, data):
     with pytest.raises(error, match=message):
-        evaluate("constant-answer", ["ambigbio"], model_args={"answer": ANSWER}, metadata={"generations": str(data), **metadata})
+        evaluate(
+            "constant-answer",
+            ["ambigbio"],
+            model_args={"answer": ANSWER},
+            metadata={"generations": str(data), "judge": "lexical", **metadata},
+        )
 
 
 def test_a_knowledge_source_is_used_and_named(evaluate, data, tmp_path):
@@ -172,7 +178,7 @@ def test_a_knowledge_source_is_used_and_named(evaluate, data, tmp_path):
         connection.execute("CREATE TABLE documents (title PRIMARY KEY, text)")
         for title in {doc["title"] for row in ROWS for doc in row["docs"]}:
             connection.execute("INSERT INTO documents VALUES (?, ?)", (title, "A page about bridges."))
-    metadata = {"generations": str(data), "knowledge": str(path)}
+    metadata = {"generations": str(data), "judge": "lexical", "knowledge": str(path)}
     output = evaluate("constant-answer", ["ambigbio"], model_args={"answer": ANSWER}, metadata=metadata)
     assert output["results"]["ambigbio"]["factscore,judge"] == pytest.approx(1 / 3)  # a title still says painter
     assert output["configs"]["ambigbio"]["metadata"]["knowledge"] == "pages.db"
@@ -187,7 +193,7 @@ def test_an_entity_without_a_page_supports_nothing(evaluate, data, tmp_path):
         for title, text in {doc["title"]: doc["text"] for row in ROWS for doc in row["docs"]}.items():
             if title.endswith("(painter)"):
                 connection.execute("INSERT INTO documents VALUES (?, ?)", (title, text))
-    metadata = {"generations": str(data), "knowledge": str(path)}
+    metadata = {"generations": str(data), "judge": "lexical", "knowledge": str(path)}
     output = evaluate("constant-answer", ["ambigbio"], model_args={"answer": ANSWER}, metadata=metadata)
     metrics = output["results"]["ambigbio"]
     for name in ("factscore", "factscore_worst", "factscore_best", "d_factscore"):
@@ -202,7 +208,7 @@ def test_with_a_model_that_generates(evaluate, checkpoint, data):
         ["ambigbio"],
         model_args={"pretrained": str(checkpoint), "dtype": "float32"},
         limit=1,
-        metadata={"generations": str(data)},
+        metadata={"generations": str(data), "judge": "lexical"},
         gen_kwargs={"max_gen_toks": 12},
     )
     (sample,) = output["samples"]["ambigbio"]

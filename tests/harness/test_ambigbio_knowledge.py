@@ -16,7 +16,7 @@ def test_metadata_name_the_knowledge_source(evaluate, tmp_path, monkeypatch, has
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     (tmp_path / "rows.json").write_text(json.dumps([{"question": "Tell me a bio of Ada Lind", "docs": [DOC]}]))
     (tmp_path / "pages.jsonl").write_text(json.dumps(DOC))
-    metadata, expected = {"generations": str(tmp_path / "rows.json")}, ("documents", None)
+    metadata, expected = {"generations": str(tmp_path / "rows.json"), "judge": "lexical"}, ("documents", None)
     if has_knowledge:
         built = build_knowledge(tmp_path / "pages.jsonl", tmp_path / "pages.db", progress=False)
         metadata["knowledge"], expected = str(built.path), ("pages.db", built.identity)

@@ -71,7 +71,8 @@ def my_yaml(tmp_path):
     """Writes a YAML of a corpus of one's own."""
 
     def write(**keys) -> str:
-        content = {"include": str(BASE), "task": "my_generation", "dataset_path": "rows.jsonl", **keys}
+        metadata = {"judge": "lexical", **keys.pop("metadata", {})}
+        content = {"include": str(BASE), "task": "my_generation", "dataset_path": "rows.jsonl", "metadata": metadata, **keys}
         (tmp_path / "my_generation.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
         return "my_generation"
 
@@ -273,6 +274,7 @@ dataset_path: rows.jsonl
 metadata:
   version: 1.0
   license: CC0-1.0
+  judge: lexical
   columns: {{prefix: context, completion: right, contradictions: [wrong], doc_id: article}}
 """
     (tmp_path / "weather.yaml").write_text(text, encoding="utf-8")
@@ -331,7 +333,7 @@ def test_the_group_means_over_its_corpora(evaluate, tiny, tmp_path):
             writer = csv.DictWriter(file, ROWS[0])
             writer.writeheader()
             writer.writerows(example_row(doc_id=str(number), turncated_prefixes=f"Part {number}. ") for number in range(2))
-    found = evaluate("hf", ["factor_generation"], model_args=tiny, metadata={"data_dir": str(folder)})
+    found = evaluate("hf", ["factor_generation"], model_args=tiny, metadata={"data_dir": str(folder), "judge": "lexical"})
     names = [f"{name}_factor_generation" for name in ("wiki", "news", "expert")]
     scores = [found["results"][name]["accuracy,judge"] for name in names]
     assert found["groups"]["factor_generation"]["accuracy,judge"] == (

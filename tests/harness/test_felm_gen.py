@@ -66,7 +66,7 @@ def run(data_dir, tmp_path, monkeypatch):
     monkeypatch.setattr(TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False))
 
     def start(*options: str, answer: str = ANSWER, **metadata) -> int:
-        given = json.dumps({"data_dir": str(data_dir), **metadata})
+        given = json.dumps({"data_dir": str(data_dir), "judge": "lexical", **metadata})
         model = ["--model", "constant-answer", "--model_args", json.dumps({"answer": answer})]
         output = ["--output_path", str(tmp_path / "out"), "--log_samples"]
         return main(["run", *model, "--tasks", "felm_gen", *output, "--metadata", given, *options])
@@ -142,7 +142,7 @@ def test_a_certificate_is_attached(run, server, write_judge, tmp_path):
 
     judge = write_judge(server.base_url)
     with Judge.open(load_judge_config(judge)) as opened:
-        path = certificates_folder(certified_identity(opened)) / "segment_cot.json"
+        path = certificates_folder(certified_identity(opened.config, opened.identity)) / "segment_cot.json"
     path.parent.mkdir(parents=True)
     content = {
         "identity": {},
@@ -240,7 +240,13 @@ def test_without_an_output_path_generations_are_kept_in_the_cache(evaluate, data
     from lm_factuality.harness import judging
 
     judging.begin_run(None)
-    evaluate("constant-answer", ["felm_gen"], model_args={"answer": "So."}, metadata={"data_dir": str(data_dir)}, limit=2)
+    evaluate(
+        "constant-answer",
+        ["felm_gen"],
+        model_args={"answer": "So."},
+        metadata={"data_dir": str(data_dir), "judge": "lexical"},
+        limit=2,
+    )
     (saved,) = (home / "generations").iterdir()
     assert len(saved.read_text(encoding="utf-8").splitlines()) == 2
     assert judging.failures() == []
@@ -273,7 +279,7 @@ def test_with_a_model_that_generates(evaluate, checkpoint, data_dir):
         ["felm_gen"],
         model_args={"pretrained": str(checkpoint), "dtype": "float32"},
         limit=2,
-        metadata={"data_dir": str(data_dir)},
+        metadata={"data_dir": str(data_dir), "judge": "lexical"},
         gen_kwargs={"max_gen_toks": 16},
     )
     for sample in output["samples"]["felm_gen"]:
@@ -284,7 +290,7 @@ def test_with_a_model_that_generates(evaluate, checkpoint, data_dir):
 
 def test_on_the_published_prompts(evaluate, shared):
     """847 prompts, of which 299 have references."""
-    metadata = {"data_dir": str(shared / "data" / "felm")}
+    metadata = {"data_dir": str(shared / "data" / "felm"), "judge": "lexical"}
     output = evaluate("constant-answer", ["felm_gen"], model_args={"answer": "It opened in 1870."}, metadata=metadata)
     metrics = output["results"]["felm_gen"]
     assert output["n-samples"]["felm_gen"]["effective"] == 847
@@ -298,8 +304,28 @@ def test_an_interrupted_judge_says_how_to_go_on(evaluate, data_dir, monkeypatch,
 
     monkeypatch.setattr(type(FELM_GEN), "judge", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        evaluate("constant-answer", ["felm_gen"], model_args={"answer": "So."}, metadata={"data_dir": str(data_dir)})
+        evaluate(
+            "constant-answer",
+            ["felm_gen"],
+            model_args={"answer": "So."},
+            metadata={"data_dir": str(data_dir), "judge": "lexical"},
+        )
     assert "lm-factuality judge felm_gen --samples" in caplog.text
+
+
+@pytest.mark.parametrize("task", ["felm_gen", "ambigbio_both", "expert_factor_generation"])
+def test_a_task_without_a_judge_says_how_to_name_one_before_the_model_is_loaded(task, tmp_path, capsys):
+    command = ["run", "--model", "hf", "--model_args", "pretrained=no-such-folder", "--tasks", task]
+    assert main([*command, "--output_path", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert f"{'ambigbio' if task == 'ambigbio_both' else task}: names no judge" in said
+    assert "--metadata judge=CONFIG" in said
+    assert "lexical to try things out" in said
+
+
+def test_predict_only_needs_no_judge(run, tmp_path):
+    assert run("--predict_only", judge=None) == 0
+    assert "caution" not in results_in(tmp_path / "out")["configs"]["felm_gen"]["metadata"]
 
 
 def test_plain_lm_eval_checks_the_judge_too(evaluate, data_dir):
@@ -319,7 +345,7 @@ def test_the_references_may_be_those_that_were_fetched(evaluate, data_dir, tmp_p
         "constant-answer",
         ["felm_gen"],
         model_args={"answer": "It is so."},
-        metadata={"data_dir": str(data_dir), "references": str(tmp_path / "fetched")},
+        metadata={"data_dir": str(data_dir), "judge": "lexical", "references": str(tmp_path / "fetched")},
     )
     assert output["results"]["felm_gen"]["unscored,judge"] == len(ROWS) - 1  # one page was fetched
 

@@ -67,7 +67,7 @@ def test_everything_that_can_be_said(tmp_path: Path):
     ("content", "says"),
     [
         ([1], "expected a mapping"),
-        ({}, "backend is missing; expected one of openai, lm_eval, lexical"),
+        ({}, "backend is missing; expected one of openai, lm_eval, classifier, cascade, lexical"),
         ({"backend": "opnai"}, "did you mean openai"),
         ({"backend": ["openai"]}, "unknown"),
         ({**OPENAI, "modle": "x"}, "unknown key 'modle'; did you mean model"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 
 import pytest
 import torch
@@ -18,7 +17,8 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from judges.inference import Pair, load_entailment
+from judges.inference import Pair, Support, load_entailment
+from judges.inference.models import load_model
 from lm_factuality.benchmarks.biographies.types import Passage
 from lm_factuality.ground.errors import ModelError
 
@@ -53,6 +53,11 @@ PAIRS = [
     for count in (1, 2, 3)
 ]
 ENTAILED = [pair.claim.startswith("rain") for pair in PAIRS]
+
+
+def premise_of(pair):
+    """The passages in ALCE's form."""
+    return "\n".join(f"Title: {passage.title}\n{passage.text}" for passage in pair.passages)
 
 
 def tokenizer(template):
@@ -109,7 +114,7 @@ def make_classifier(kind, folder):
     labels = ("contradiction", "neutral", "ENTAILMENT") if kind == "deberta" else ("entailment", "not_entailment")
     words = tokenizer(("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1"))
     model = classifier(kind, labels)
-    inputs = words([pair.premise for pair in PAIRS], [pair.claim for pair in PAIRS], padding=True, return_tensors="pt")
+    inputs = words([premise_of(pair) for pair in PAIRS], [pair.claim for pair in PAIRS], padding=True, return_tensors="pt")
     entailed = [label.lower() for label in labels].index("entailment")
     train(model, inputs, torch.tensor([entailed if each else 1 for each in ENTAILED]))
     model.save_pretrained(folder)
@@ -135,7 +140,7 @@ def t5_folder(tmp_path_factory):
         decoder_start_token_id=0,
     )
     model = T5ForConditionalGeneration(config)
-    prompts = [f"premise: {pair.premise} hypothesis: {pair.claim}" for pair in PAIRS]
+    prompts = [f"premise: {premise_of(pair)} hypothesis: {pair.claim}" for pair in PAIRS]
     answers = words(["1" if each else "0" for each in ENTAILED], return_tensors="pt")["input_ids"]
     inputs = words(prompts, padding=True, return_tensors="pt")
     train(model, {key: inputs[key] for key in ("input_ids", "attention_mask")}, answers)
@@ -155,21 +160,20 @@ def test_classifiers(classifiers, kind, batch_size):
 def test_true_t5(t5_folder, batch_size):
     entailment = load_entailment(str(t5_folder), batch_size, "cpu")
     assert entailment.entail(PAIRS) == ENTAILED
-    assert entailment.identity == f"TrueT5 {t5_folder}"
+    assert entailment.identity == f"true {t5_folder}"
     assert entailment.entail([]) == []
 
 
-def test_a_long_premise_is_cut_and_the_claim_is_not(classifiers, t5_folder, caplog, monkeypatch):
-    long = Passage("Ada Lind", "all day and night . " * 40)
-    pairs = [Pair("rain fell all day", (long,)), Pair("snow fell all day", (long,)), Pair("rain fell", (PASSAGE,))]
-    with caplog.at_level(logging.WARNING):
-        assert load_entailment(str(classifiers["deberta"]), 16, "cpu").entail(pairs) == [True, False, True]
-    assert "2 of 3 premises are longer than 40 tokens and were cut" in caplog.text
-    monkeypatch.setattr("judges.inference.models._TRUE_LONGEST", 40)
-    entailment = load_entailment(str(t5_folder), 16, "cpu")
-    prompt = entailment._fitting(pairs[0])
-    assert prompt.endswith(" hypothesis: rain fell all day")
-    assert len(entailment._tokenizer(prompt)["input_ids"]) == 40
+def test_a_long_premise_is_cut_into_windows_and_the_claim_is_not(classifiers, t5_folder):
+    long = Passage("Ada Lind", "the north . " * 40)
+    pairs = [Pair("rain fell all day", (long,)), Pair("rain fell", (PASSAGE,)), Pair("rain fell " * 20, (PASSAGE,))]
+    for folder, window, longest in ((classifiers["deberta"], None, 40), (t5_folder, 24, 4096)):
+        found = load_model(str(folder), 16, "cpu", window=window).support(pairs)
+        assert found[0].windows > 5
+        assert found[1].windows == 1
+        assert found[1].probability > 0.5
+        no_room = Support(None, 0, f"the claim leaves no room for passages in {longest} tokens")
+        assert (found[2] == no_room) == (longest == 40)
 
 
 def test_t5_that_answers_something_else_gives_no_verdict(t5_folder, tmp_path):

@@ -108,6 +108,7 @@ _PERPLEXITY = "expert_factor_perplexity,news_factor_perplexity"
 _ASKED = "expert_factor_clean_chat"
 _CHAT = ("--apply_chat_template", "--batch_size 8")
 _EIGHT = "--batch_size 8"
+_OFFLINE = "--metadata judge=lexical"
 _VLLM = (f"max_model_len={_WINDOW}", "enforce_eager=True")
 _FACTOR, _FELM = "sample_factor", "sample_felm"  # stand in where the published file is missing
 
@@ -132,13 +133,18 @@ STEPS = (  # name, rows, command, what it is, how it is read, steps before it
     ),
     Step("felm_vanilla", 24, run("hf", "felm_segment_vanilla", *_CHAT, sample=_FELM), "FELM, the verdict at once"),
     Step("felm_cot", 8, run("hf", "felm_segment_cot", *_CHAT, sample=_FELM), "FELM, reasoning first"),
-    Step("felm_gen", 8, run("hf", "felm_gen", *_CHAT, sample="sample_felm_gen"), "answers to FELM's questions, judged offline"),
+    Step(
+        "felm_gen",
+        8,
+        run("hf", "felm_gen", *_CHAT, _OFFLINE, sample="sample_felm_gen"),
+        "answers to FELM's questions, judged offline",
+    ),
     Step("felm_gen_judge", 8, judge, "the same answers, judged by the model", read.judged, ["felm_gen"]),
-    Step("ambigbio", 8, run("hf", "ambigbio", *_CHAT, sample="sample_ambigbio"), "AmbigBio, judged offline"),
+    Step("ambigbio", 8, run("hf", "ambigbio", *_CHAT, _OFFLINE, sample="sample_ambigbio"), "AmbigBio, judged offline"),
     Step(
         "factor_generation",
         20,
-        run("hf", "expert_factor_generation", _EIGHT, sample="sample_factor_generation"),
+        run("hf", "expert_factor_generation", _EIGHT, _OFFLINE, sample="sample_factor_generation"),
         "judged offline",
     ),
     Step("certify", 20, certify, "the model as a judge", read.certified),

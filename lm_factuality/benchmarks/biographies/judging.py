@@ -41,6 +41,7 @@ class AmbigBio:
     knowledge: str = DOCUMENTS
 
     name = "ambigbio"
+    kinds = ("decompose", "group", "verify")
     prompt_names = (decompose.PROMPT, group.PROMPT, matrix.PROMPT, matrix.PROMPT_PAGE, matrix.PROMPT_BY_LOGPROBS)
 
     def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:

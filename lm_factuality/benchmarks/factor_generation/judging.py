@@ -49,6 +49,7 @@ class FactorGeneration:
     reason where no response has a mark."""
 
     name = "factor_generation"
+    kinds = ("verify",)
     prompt_names = (PROMPT,)
 
     def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
@@ -67,7 +68,7 @@ class FactorGeneration:
         subjects = _subjects(docs, sentences)
         if reads_prompt(judge.config):
             return [("marking", judge.plan(PROMPT, subjects, reply=MarkReply))]
-        return [("marking", plan(judge, by_support.pairs(subjects)))]
+        return [("marking", plan(judge, by_support.pairs(subjects, judge.config.capabilities.by_words)))]
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
         sentences = [_sentences(doc, texts) for doc, texts in zip(docs, responses, strict=True)]

@@ -66,11 +66,9 @@ class FactorGenerationTask(JudgedTask):
         self._scores: dict[int, dict[str, Any]] = {}
         self._choice = str(metadata.get("contradiction", FIRST))
         about = {"window": self._corpus.window, "protocol": self._corpus.protocol, "contradiction": self._choice}
+        if not reads_prompt(self._judge_config):
+            about["caution"] = by_support.CAUTION
         return FACTOR_GENERATION, Settings({"doc_to_text": "prompt", "doc_to_target": "true"}, about)
-
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
-        own, about = super().settings(config, metadata)
-        return Settings(own, about if reads_prompt(self._judge_config) else {**about, "caution": by_support.CAUTION})
 
     def aggregation(self) -> dict[str, Aggregation]:
         """As declared; where there is no accuracy, the task's caution says why."""

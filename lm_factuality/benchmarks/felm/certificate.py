@@ -25,6 +25,8 @@ IDENTITY = (
     "extra_body",
     "endpoint",
     "prompts",
+    *("family", "revision", "window", "threshold", "foundation", "trust_remote_code"),
+    *("first", "then", "unsure", "error"),
 )
 _KEYS = ("identity", "judge", "setting", "suite_version", "prompt_hashes", "data", "scores", "intervals")
 _SETTING = re.compile(r"(segment|claim)_(vanilla|cot|link|doc)")
@@ -75,7 +77,7 @@ def _wrong_identity(content: Mapping[str, Any], judge: Mapping[str, Any]) -> Ite
         if wanted.get(key) != value:
             yield f"its identity is of another {key} than the run's; certify this judge"
     model = judge.get("model") or ""
-    if not isinstance(name, str) or not name.startswith(str(judge.get("backend"))) or str(model) not in name:
+    if not isinstance(name, str) or not name.startswith(str(judge.get("backend"))) or str(model).rpartition("/")[2] not in name:
         yield "its identity is not that of this judge's model; certify this judge"
 
 

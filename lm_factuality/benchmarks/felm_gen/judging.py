@@ -46,6 +46,7 @@ class FelmGen:
     ``no_answer`` or ``unscored`` with the reason; and the judge's ``outputs``."""
 
     name = "felm_gen"
+    kinds = ("marks",)
     prompt_names = (segments.CUT_PROMPT, marks.MARK_PROMPT)
 
     def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:

@@ -24,6 +24,7 @@ def score(value: float, half: float = 0.02, task: str = "wiki_factor", **changes
         "unscored": 0,
         "worst": None,
         "best": None,
+        "caution": "",
         "higher": True,
     }
     return Score(**(fields | changes))

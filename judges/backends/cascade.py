@@ -1,0 +1,115 @@
+"""A cheap judge first, and another where that one is unsure: each keeps its answers in the store under its own name."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from judges.answers import Answer, Backend, Estimate, Request, TokenCounter, Usage
+from judges.backends import open_backend as open_judge
+from judges.backends.classifier import claims_of, to_answer
+from judges.certificates import find_calibration
+from judges.typed import read_reply
+from judges.verify import SupportReply
+
+if TYPE_CHECKING:
+    from judges.backends.limits import Purse
+    from judges.config import JudgeConfig
+    from judges.store import AnswerStore
+
+logger = logging.getLogger(__name__)
+
+
+class CascadeBackend:
+    """The first judge says how probable it is that passages support each claim of a question. The second is asked the question if
+    one of these lies in a band in which the first is ``unsure``, or there is none. Reasons name the judge that decided.
+    """
+
+    reads_subject = True
+
+    def __init__(self, config: JudgeConfig, purse: Purse | None) -> None:
+        """Raises ConfigError if a judge cannot be used, or the first has no certificate that tells where it is unsure."""
+        assert config.first is not None
+        assert config.then is not None
+        self._first_config, self._then_config = config.first, config.then
+        self._first, self._then = open_judge(config.first), open_judge(config.then, purse)
+        self._bands: tuple[tuple[float, float], ...] = (config.unsure,) if isinstance(config.unsure, tuple) else ()
+        if config.unsure == "calibrated":
+            self._bands = find_calibration(config.first, self._first.identity, config.error)
+        self.identity = f"cascade {json.dumps([self._first.identity, self._then.identity, self._bands])}"
+        self._store: AnswerStore | None = None
+
+    def bind(self, store: AnswerStore) -> None:
+        """Where both judges keep their answers."""
+        self._store = store
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked of both; tokens, cost and errors are the second's."""
+        first, then = (getattr(each, "usage", Usage()) for each in (self._first, self._then))
+        return replace(then, calls=first.calls + then.calls)
+
+    def estimate(self, requests: Sequence[Request]) -> Estimate:
+        """At most: as if the second judge were asked everything."""
+        estimate = getattr(self._then, "estimate", TokenCounter(None).estimate)(requests)
+        return replace(estimate, counted_by=f"{estimate.counted_by}, if {self._first_config.name} is never sure")
+
+    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
+        """See :class:`judges.answers.Backend`."""
+        first, then = self._first_config, self._then_config
+        can = first.capabilities.can_answer
+        claims = [claims_of(each.subject) if can(str(each.subject.get("kind"))) else [] for each in requests]
+        asked = [
+            Request("", first.decoding, subject=_about(request.subject, claim))
+            for request, each in zip(requests, claims, strict=True)
+            for claim in each
+        ]
+        found = iter(self._ask(self._first, asked, f"asking {first.name}"))
+        unsure = []
+        for number, (request, each) in enumerate(zip(requests, claims, strict=True)):
+            read = [read_reply(next(found), SupportReply, request.subject).value for _ in each]
+            sure = [reply for reply in read if reply and reply.probability is not None and not self._is_unsure(reply.probability)]
+            if not each or len(sure) < len(each):
+                unsure.append(number)
+                continue
+            named = [reply.model_copy(update={"reason": f"{first.name}: {reply.reason}"}) for reply in sure]
+            yield number, to_answer(str(request.subject["kind"]), named)
+        logger.info("%s decides %d of %d, %s the others", first.name, len(requests) - len(unsure), len(requests), then.name)
+        answers = self._ask(self._then, [requests[number] for number in unsure], f"asking {then.name}")
+        yield from ((number, _named(answer, then.name)) for number, answer in zip(unsure, answers, strict=True))
+
+    def close(self) -> None:
+        for close in (getattr(each, "close", None) for each in (self._first, self._then)):
+            if close is not None:
+                close()
+
+    def _ask(self, backend: Backend, requests: Sequence[Request], description: str) -> list[Answer]:
+        from judges.judge import ask
+
+        assert self._store is not None, "a cascade is bound to a store before it is asked"
+        return ask(backend, self._store, requests, description) if requests else []
+
+    def _is_unsure(self, probability: float) -> bool:
+        return any(low <= probability < high or probability == high == 1 for low, high in self._bands)
+
+
+def open_backend(config: JudgeConfig, purse: Purse | None) -> CascadeBackend:
+    """For ``judges.backends.open_backend``; ``purse`` pays the second judge."""
+    return CascadeBackend(config, purse)
+
+
+def _about(subject: Mapping[str, Any], claim: str) -> dict[str, Any]:
+    kept = {key: subject[key] for key in ("passages", "entity") if key in subject}
+    return {"kind": "verify", "claim": claim, **kept}
+
+
+def _named(answer: Answer, judge: str) -> Answer:
+    """The reason in a reply of JSON with the name of its judge before it; any other answer as it is."""
+    with suppress(ValueError, RecursionError, TypeError, KeyError):
+        reply = json.loads(answer.text or "")
+        return replace(answer, text=json.dumps({**reply, "reason": f"{judge}: {reply['reason']}"}, ensure_ascii=False))
+    return answer

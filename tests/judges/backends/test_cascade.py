@@ -1,0 +1,221 @@
+"""A classifier first, a model behind a server where it is unsure."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import closing
+
+import pytest
+
+from judges.certificates import certificates_folder, certified_identity
+from judges.config import load_judge_config
+from judges.judge import Judge
+from judges.verify import Pair, verify
+from lm_factuality.cli.main import main
+from lm_factuality.ground.errors import ConfigError
+from tests.conftest import TASKS
+from tests.judges.inference.test_support import TEXT
+from tests.judges.server import Act, JudgeServer
+
+CLAIMS = [
+    f"She {verb} {thing}." for verb in ("taught at", "flew", "was not") for thing in ("the school", "mail", "islands", "north")
+]
+PAIRS = [Pair(claim, (TEXT,)) for claim in CLAIMS]
+
+
+@pytest.fixture
+def server():
+    """Says of every claim that it is supported; of facts in a sentence that there is one."""
+
+    def reply(prompt: str, attempt: int) -> Act:
+        return Act(text=json.dumps({"reason": "so it says", "verdict": "supported", "probability": 0.95}))
+
+    with closing(JudgeServer(reply)) as running:
+        yield running
+
+
+@pytest.fixture
+def cascade(write_judge, server):
+    def write(**keys):
+        write_judge()
+        write_judge(
+            "gpt", backend="openai", model="small-judge", base_url=server.base_url, decoding={"max_tokens": 77}, samples=1
+        )
+        content = {"first": "minicheck.yaml", "then": "gpt.yaml", "unsure": [0.2, 0.8], **keys}
+        return write_judge("both", backend="cascade", **{name: each for name, each in content.items() if each is not None})
+
+    return write
+
+
+def alone(write_judge, tmp_path) -> list[float]:
+    with Judge.open(load_judge_config(write_judge()), tmp_path / "alone.sqlite") as judge:
+        answers = judge.ask("verify", [pair.subject for pair in PAIRS], "asking")
+    return [json.loads(answer.text)["probability"] for (answer,) in answers]
+
+
+def test_the_second_is_asked_only_where_the_first_is_unsure(cascade, write_judge, server, tmp_path):
+    chances = alone(write_judge, tmp_path)
+    low, high = sorted(chances)[3], sorted(chances)[8]
+    with Judge.open(load_judge_config(cascade(unsure=[low, high])), tmp_path / "a.sqlite") as judge:
+        found = verify(judge, PAIRS)
+        usage = judge.usage
+    unsure = [low <= chance < high for chance in chances]
+    assert sum(unsure) == len(server.bodies) == 5
+    assert server.bodies[0]["max_tokens"] == 77
+    for each, chance, is_unsure in zip(found, chances, unsure, strict=True):
+        assert each.reason.startswith("gpt: so it says" if is_unsure else "minicheck: probability of support")
+        assert each.verdict == ("supported" if is_unsure or chance >= 0.5 else "not_supported")
+    assert (usage.calls, usage.prompt_tokens) == (len(CLAIMS) + 5, 50)
+
+
+def test_answers_of_both_are_on_disk_under_their_own_names(cascade, server, tmp_path):
+    store, path = tmp_path / "a.sqlite", cascade()
+    with Judge.open(load_judge_config(path), store) as judge:
+        first = verify(judge, PAIRS)
+    asked = len(server.bodies)
+    with Judge.open(load_judge_config(path), store) as judge:
+        assert verify(judge, PAIRS) == first
+        assert judge.usage.calls == 0
+    with Judge.open(load_judge_config(tmp_path / "gpt.yaml"), store) as judge:
+        verify(judge, PAIRS)
+        assert (judge.usage.stored, judge.usage.calls) == (asked, len(PAIRS) - asked)
+    with Judge.open(load_judge_config(cascade(unsure=[0.0, 1.0])), store) as judge:
+        verify(judge, PAIRS)
+        assert judge.usage.calls == 0  # whatever the band, both have answered all of it
+
+
+def test_a_plan_is_bounded_by_asking_the_second_everything(cascade, server, tmp_path):
+    with Judge.open(load_judge_config(cascade()), tmp_path / "a.sqlite") as judge:
+        plan = judge.plan("verify", [pair.subject for pair in PAIRS])
+    with Judge.open(load_judge_config(tmp_path / "gpt.yaml"), tmp_path / "b.sqlite") as judge:
+        most = judge.plan("verify", [pair.subject for pair in PAIRS])
+    assert (plan.estimate.calls, plan.estimate.max_completion_tokens) == (len(PAIRS), 77 * len(PAIRS))
+    assert plan.estimate.prompt_tokens == most.estimate.prompt_tokens
+    assert plan.estimate.counted_by.endswith("if minicheck is never sure")
+    assert not server.bodies
+
+
+def test_a_reply_of_the_second_that_cannot_be_read_is_asked_for_once_more(cascade, server, tmp_path):
+    server.script = lambda prompt, attempt: Act(
+        text='{"reason": "yes", "verdict": "supported"}' if "once more" in prompt else "Hm."
+    )
+    with Judge.open(load_judge_config(cascade(unsure=[0.0, 1.0])), tmp_path / "a.sqlite") as judge:
+        found = verify(judge, PAIRS)
+    assert {each.verdict for each in found} == {"supported"}
+    assert len(server.bodies) == 2 * len(PAIRS)
+
+
+def test_what_the_first_cannot_answer_goes_to_the_second(evaluate, cascade, server):
+    """Biographies need facts and groups, of which a classifier knows nothing."""
+
+    def reply(prompt: str, attempt: int) -> Act:
+        if "verdict" in prompt:
+            return Act(text='{"reason": "so it says", "verdict": "supported", "probability": 1}')
+        return Act(text='{"groups": [[1]]}' if '"groups"' in prompt else '{"facts": ["Ada Lind was a painter."]}')
+
+    server.script = reply
+    metadata, answer = {"judge": str(cascade(unsure=[0.5, 0.5]))}, {"answer": "She was a painter [1]."}
+    output = evaluate("constant-answer", ["sample_ambigbio"], model_args=answer, metadata=metadata, limit=1)
+    record = output["samples"]["sample_ambigbio"][0]["filtered_resps"][0]
+    assert record["unscored"] is None
+    assert "minicheck: probability of support" in json.dumps(record)
+    judge = output["configs"]["sample_ambigbio"]["metadata"]["judge_config"]
+    assert (judge["backend"], judge["first"]["name"], judge["then"]["model"]) == ("cascade", "minicheck", "small-judge")
+    assert judge["unsure"] == [0.5, 0.5]
+
+
+def test_felm_is_judged_by_both_response_by_response(cascade, server, tmp_path):
+    """The first marks the segments of a response if it is sure of each; otherwise the second is asked about the response."""
+    server.script = lambda prompt, attempt: Act(text="Answer: ALL_CORRECT")
+    rows = (TASKS / "sample" / "sample_felm.jsonl").read_text(encoding="utf-8").splitlines()[:12]
+    (tmp_path / "all.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    out, found = tmp_path / "certificate.json", []
+    for band in ([0.5, 0.5], [0.0, 1.0]):
+        server.bodies.clear()
+        arguments = ["certify", "--judge", str(cascade(unsure=band)), "--data-dir", str(tmp_path), "--setting", "segment_doc"]
+        assert main([*arguments, "--out", str(out), "--store", str(tmp_path / f"{band}.sqlite")]) == 0
+        certificate = json.loads(out.read_text(encoding="utf-8"))
+        assert "calibration" not in certificate
+        scores = certificate["scores"]["ALL"]["segment"]
+        found.append((len(server.bodies), scores["tp"] + scores["fp"]))
+    assert found[0][0] == 0
+    assert found[0][1] > 0
+    assert found[1] == (12, 0)
+
+
+def calibration(*wrong: int) -> list[dict]:
+    return [
+        {"low": number / 10, "high": (number + 1) / 10, "units": 100, "supported": 50, "wrong": each}
+        for number, each in enumerate(wrong)
+    ]
+
+
+def test_unsure_as_certified(cascade, write_judge, server, tmp_path):
+    chances = alone(write_judge, tmp_path)
+    path = cascade(unsure="calibrated", error=0.2)
+    with pytest.raises(ConfigError, match="minicheck has no certificate that says where it errs; certify it first"):
+        Judge.open(load_judge_config(path), tmp_path / "a.sqlite")
+    first = load_judge_config(tmp_path / "minicheck.yaml")
+    with Judge.open(first, tmp_path / "b.sqlite") as judge:
+        folder = certificates_folder(certified_identity(first, judge.identity))
+    folder.mkdir(parents=True)
+    place = int(sorted(chances)[6] * 10)
+    wrong = [20 if number != place else 21 for number in range(10)]
+    (folder / "segment_doc.json").write_text(json.dumps({"calibration": calibration(*wrong)}), encoding="utf-8")
+    with Judge.open(load_judge_config(path), tmp_path / "a.sqlite") as judge:
+        found = verify(judge, PAIRS)
+        identity = judge.identity
+    assert [each.reason.startswith("gpt: ") for each in found] == [int(chance * 10) == place for chance in chances]
+    few = calibration(*[0] * 10)
+    few[place] |= {"units": 3}
+    (folder / "segment_doc.json").write_text(json.dumps({"calibration": few}), encoding="utf-8")
+    with Judge.open(load_judge_config(path), tmp_path / "c.sqlite") as judge:
+        assert judge.identity == identity  # too few to tell is not sure either
+    (folder / "segment_doc.json").write_text(json.dumps({"calibration": calibration(*[0] * 10)}), encoding="utf-8")
+    with Judge.open(load_judge_config(path), tmp_path / "c.sqlite") as judge:
+        assert judge.identity != identity
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"then": None}, r"a cascade has first: JUDGE.yaml, then: JUDGE.yaml, and unsure"),
+        ({"unsure": None}, r"a cascade has first"),
+        ({"first": "both.yaml"}, "a cascade is no part of another cascade"),
+        ({"first": "gpt.yaml"}, "first: gpt reads prompts; expected one that gives probabilities"),
+        ({"then": "words.yaml"}, "take verdicts: logprobs out of that judge"),
+        ({"unsure": [0.8, 0.2]}, "expected the lower probability first"),
+        ({"unsure": [0.2, 1.8]}, "unsure"),
+        ({"unsure": "sometimes"}, "unsure"),
+        ({"error": 0}, "error is 0"),
+        ({"decoding": {"max_tokens": 5}}, "decoding of a cascade is that of its second judge; set it there"),
+        ({"then": "gone.yaml"}, "gone.yaml: no such file"),
+        ({"model": "x"}, "model is for backend openai and lm_eval and classifier, but the backend is cascade"),
+    ],
+)
+def test_nonsense_is_refused(keys, message, cascade, write_judge, server):
+    cascade()
+    write_judge("words", backend="openai", model="m", base_url=server.base_url, verdicts="logprobs")
+    if keys.get("first") == "both.yaml":
+        path = cascade()
+        path.rename(path.with_name("inner.yaml"))
+        keys = {"first": "inner.yaml"}
+    with pytest.raises(ConfigError, match=re.escape(message) if "(" in message else message):
+        load_judge_config(cascade(**keys))
+
+
+def test_the_key_of_the_second_is_wanted_before_anything_is_asked(evaluate, cascade, write_judge, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    write_judge("far", backend="openai", model="m", base_url="https://judge.example.com/v1")
+    metadata = {"judge": str(cascade(then="far.yaml"))}
+    with pytest.raises(ConfigError, match="wants a key"):
+        evaluate("constant-answer", ["sample_felm_gen"], model_args={"answer": "x"}, metadata=metadata, limit=1)
+
+
+def test_word_overlap_in_a_cascade_is_warned_of_too(cascade, tmp_path):
+    config = load_judge_config(cascade(then="lexical"))
+    assert config.capabilities.caution.startswith("Judged by word overlap")
+    with Judge.open(config, tmp_path / "a.sqlite") as judge:
+        found = verify(judge, PAIRS)
+    assert {each.reason.split(":")[0] for each in found} <= {"minicheck", "lexical"}

@@ -1,0 +1,202 @@
+"""Probabilities of support, beside those that the bare models give for the inputs that their authors describe."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    RobertaModel,
+    T5Config,
+    T5ForTokenClassification,
+)
+
+from judges.inference import Pair, load_entailment
+from judges.inference.families import family_of
+from judges.inference.models import load_model
+from judges.lexical.words import Passage
+from lm_factuality.ground.errors import ConfigError, ModelError
+from tests.judges.inference.conftest import SIZES, T5_SIZES, save, tokenizer
+
+TEXT = "Ada Lind was a painter who taught at the school in the north."
+CLAIMS = ("Ada Lind was a pilot.", "She taught at the school.", "She flew mail to the islands in 1870.", "Ada")
+PAIRS = [Pair(claim, (Passage(TEXT, title),)) for claim in CLAIMS for title in ("", "Ada Lind")]
+PREMISES = [f"Title: {pair.passages[0].title}\n{TEXT}" if pair.passages[0].title else TEXT for pair in PAIRS]
+ASKED = list(zip(PREMISES, [pair.claim for pair in PAIRS], strict=True))
+
+
+def probabilities(folder: Path, **options) -> list[float]:
+    found = load_model(str(folder), device="cpu", **options).support(PAIRS)
+    assert all(each.windows == 1 and not each.problem for each in found)
+    return [each.probability for each in found]
+
+
+def of_labels(folder: Path, *texts: str) -> torch.Tensor:
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.no_grad():
+        return model(**AutoTokenizer.from_pretrained(folder)(*texts, return_tensors="pt")).logits[0]
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 64])
+@pytest.mark.parametrize("kind", ["roberta", "deberta"])
+def test_minicheck_is_one_text_with_the_end_mark_between_and_label_1(folders, kind, batch_size):
+    expected = [of_labels(folders[kind], f"{premise}</s>{claim}").softmax(-1)[1].item() for premise, claim in ASKED]
+    assert probabilities(folders[kind], batch_size=batch_size) == pytest.approx(expected, abs=1e-5)
+    assert max(expected) - min(expected) > 1e-3
+
+
+def test_minicheck_t5_goes_by_the_first_word_after_predict(folders, tmp_path):
+    folder = folders["seq2seq"]
+    model, words = AutoModelForSeq2SeqLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    zero, one = words.convert_tokens_to_ids(["0", "1"])
+    with torch.no_grad():  # a head that says little but 0 and 1
+        model.lm_head.weight[one] *= 30
+        model.lm_head.weight[zero] = -model.lm_head.weight[one]
+    model.save_pretrained(tmp_path / "MiniCheck-Flan-T5-Large")
+    words.save_pretrained(tmp_path / "MiniCheck-Flan-T5-Large")
+    found = load_model(str(tmp_path / "MiniCheck-Flan-T5-Large"), device="cpu").support(PAIRS)
+    for (premise, claim), each in zip(ASKED, found, strict=True):
+        inputs = words(f"predict: {premise}</s>{claim}", return_tensors="pt")
+        with torch.no_grad():
+            output = model.generate(
+                input_ids=inputs["input_ids"],
+                attention_mask=inputs["attention_mask"],
+                max_new_tokens=1,
+                do_sample=False,
+                output_logits=True,
+                return_dict_in_generate=True,
+            )
+        logits = output.logits[0][0]
+        chances = logits.softmax(-1)
+        if chances[zero] + chances[one] < 0.5:
+            assert (each.probability, each.problem) == (None, "the model answers neither 1 nor 0")
+        else:
+            assert each.probability == pytest.approx(logits[[zero, one]].softmax(-1)[1].item(), abs=1e-5)
+    assert any(each.probability is not None for each in found)
+
+
+def test_an_nli_model_is_given_a_pair_and_goes_by_the_label_entailment(folders):
+    expected = [of_labels(folders["nli"], *texts).softmax(-1)[1].item() for texts in ASKED]
+    assert probabilities(folders["nli"]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_single_label_is_a_score(folders):
+    expected = [of_labels(folders["single"], *texts).sigmoid().item() for texts in ASKED]
+    assert probabilities(folders["single"]) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.fixture
+def hhem(tmp_path) -> Path:
+    """Weights under the names that HHEM's have, a config of its own type, and no tokenizer: that is the foundation's."""
+    foundation, folder = save(tmp_path / "flan", "seq2seq"), save(tmp_path / "hallucination_evaluation_model", "tokens")
+    weights = {f"t5.{name}": each for name, each in load_file(folder / "model.safetensors").items()}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    config = {"model_type": "HHEMv2Config", "architectures": ["HHEMv2ForSequenceClassification"], "foundation": str(foundation)}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    for file in folder.glob("*token*"):
+        file.unlink()
+    return folder
+
+
+def test_hhem_loads_without_its_code_and_goes_by_the_first_token(hhem):
+    weights = {name.removeprefix("t5."): each for name, each in load_file(hhem / "model.safetensors").items()}
+    model = T5ForTokenClassification(T5Config(**T5_SIZES, num_labels=2)).eval()
+    assert not set(model.load_state_dict(weights, strict=False).missing_keys) - {"transformer.encoder.embed_tokens.weight"}
+    model.transformer.encoder.embed_tokens.weight = model.transformer.shared.weight
+    words = tokenizer("t5")
+    expected = []
+    for premise, claim in ASKED:
+        text = f"<pad> Determine if the hypothesis is true given the premise?\n\nPremise: {premise}\n\nHypothesis: {claim}"
+        with torch.no_grad():
+            logits = model(**{key: words(text, return_tensors="pt")[key] for key in ("input_ids", "attention_mask")}).logits
+        expected.append(logits[0, 0].softmax(-1)[1].item())
+    assert probabilities(hhem) == pytest.approx(expected, abs=1e-5)
+    assert max(expected) - min(expected) > 1e-3
+
+
+def test_alignscores_checkpoint_is_a_classifier_with_three_labels(tmp_path):
+    """The authors' model: RoBERTa with its pooler, then a layer of three classes; the first is "aligned"."""
+    foundation = save(tmp_path / "roberta-tiny", "roberta")
+    torch.manual_seed(3)
+    base = RobertaModel.from_pretrained(foundation, add_pooling_layer=True).eval()
+    heads = {name: torch.nn.Linear(SIZES["hidden_size"], size) for name, size in (("bin_layer", 2), ("tri_layer", 3))}
+    for parameter in (base.pooler.dense.weight, heads["tri_layer"].weight):
+        torch.nn.init.normal_(parameter, 0, 0.5)
+    state = {f"base_model.{key}": each for key, each in base.state_dict().items()}
+    state |= {f"{name}.{key}": each for name, head in heads.items() for key, each in head.state_dict().items()}
+    path = tmp_path / "AlignScore-base.ckpt"
+    torch.save({"state_dict": state, "hyper_parameters": {"model": str(foundation)}, "epoch": 3}, path)
+    words = AutoTokenizer.from_pretrained(foundation)
+    expected = []
+    for texts in ASKED:
+        with torch.no_grad():
+            pooled = base(**words(*texts, return_tensors="pt")).pooler_output
+            expected.append(heads["tri_layer"](pooled).softmax(-1)[0, 0].item())
+    assert probabilities(path) == pytest.approx(expected, abs=1e-5)
+    torch.save({"state_dict": {}, "hyper_parameters": {"model": str(foundation)}}, path)
+    with pytest.raises(ModelError, match=r"AlignScore-base.ckpt: has no weights for classifier\.dense"):
+        load_model(str(path), device="cpu")
+    torch.save({"state_dict": {}, "callbacks": Path("x")}, path)
+    with pytest.raises(ModelError, match="holds more than weights"):
+        load_model(str(path), device="cpu")
+
+
+@pytest.mark.parametrize("kind", ["roberta", "deberta", "seq2seq", "nli"])
+def test_of_a_long_text_the_highest_probability_of_a_window_counts(folders, kind):
+    sentences = [f"Ada Lind was a {word} who taught at the school." for word in ("painter", "pilot", "mail", "school") * 12]
+    long = Passage(" ".join(sentences), "Ada Lind")
+    model = load_model(str(folders[kind]), device="cpu", window=60, batch_size=4)
+    (found,) = model.support([Pair(CLAIMS[0], (long,))])
+    assert found.windows > 8
+    each = [model.support([Pair(CLAIMS[0], (Passage(part, "Ada Lind"),))])[0] for part in sentences]
+    assert all(one.windows == 1 for one in each)
+    windows = [" ".join(sentences[start : start + 5]) for start in range(len(sentences))]
+    near = [model.support([Pair(CLAIMS[0], (Passage(part, "Ada Lind"),))])[0].probability for part in windows]
+    if found.probability is not None:
+        assert min(p for p in near if p is not None) - 0.2 <= found.probability <= max(p for p in near if p is not None) + 0.2
+
+
+def test_a_model_without_the_head_is_refused_not_made_up(folders, hhem, tmp_path):
+    bare = tmp_path / "bare"
+    shutil.copytree(folders["seq2seq"], bare)
+    with pytest.raises(ModelError, match="has no weights for"):
+        load_model(str(bare), device="cpu", family="hhem", foundation=str(bare))
+    with pytest.raises(ModelError, match=r"RoBERTa-Large: its labels are LABEL_0, LABEL_1, expected one called 'entailment'"):
+        load_model(str(folders["roberta"]), device="cpu", family="nli")
+    with pytest.raises(ModelError, match="T5ForConditionalGeneration is no inference model"):
+        load_model(str(folders["seq2seq"]), device="cpu", family="nli")
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "family"),
+    [
+        ("lytang/MiniCheck-Flan-T5-Large", {"model_type": "t5"}, "minicheck-t5"),
+        ("lytang/MiniCheck-RoBERTa-Large", {"model_type": "roberta"}, "minicheck"),
+        ("lytang/MiniCheck-DeBERTa-v3-Large", {"model_type": "deberta-v2"}, "minicheck"),
+        ("vectara/hallucination_evaluation_model", {"model_type": "HHEMv2"}, "hhem"),
+        ("models/mine", {"model_type": "HHEMv2Config"}, "hhem"),
+        ("AlignScore-large.ckpt", {}, "alignscore"),
+        ("google/t5_xxl_true_nli_mixture", {"model_type": "t5"}, "true"),
+        ("microsoft/deberta-large-mnli", {"model_type": "deberta"}, "nli"),
+        ("my-t5-like/roberta", {"model_type": "roberta"}, "nli"),
+    ],
+)
+def test_families_by_name_and_by_config(name, config, family):
+    assert family_of(name, config) == family
+    assert family_of(name, config, "hhem") == "hhem"
+
+
+def test_a_family_that_is_none():
+    with pytest.raises(ConfigError, match=r"no family of models is called 'minichek'; did you mean minicheck"):
+        family_of("x", {}, "minichek")
+
+
+def test_entailment_is_support_that_is_likelier_than_not(folders):
+    assert load_entailment(str(folders["nli"]), 4, "cpu").entail(PAIRS) == [each > 0.5 for each in probabilities(folders["nli"])]
