@@ -10,7 +10,7 @@ from judges.answers import Answer, Estimate, Request, Usage
 from judges.backends import capabilities
 from judges.backends.lm_eval_model import fingerprint
 from judges.inference import Pair, Support
-from judges.lexical.words import parse_passage
+from judges.lexical.words import Passage, parse_passage
 from judges.verify import NOT_SUPPORTED, PROMPT, SUPPORTED, SupportReply
 from lm_factuality.ground.errors import BackendDown, FactualityError
 from lm_factuality.ground.packages import first_line, loading
@@ -93,8 +93,8 @@ class ClassifierBackend:
         found = [self._known[pair] for pair in pairs]
         if problems := [each.problem for each in found if each.probability is None]:
             return Answer(None, error=f"no verdict: {problems[0]}")
-        threshold = self._config.threshold
-        return to_answer(kind, [to_reply(each.probability or 0.0, threshold, _reason(each)) for each in found])
+        replies = [to_reply(each.probability or 0.0, self._config.threshold, _reason(each)) for each in found]
+        return to_answer(kind, replies if _passages(subject) else None)
 
 
 def to_reply(probability: float, threshold: float, reason: str) -> SupportReply:
@@ -103,9 +103,9 @@ def to_reply(probability: float, threshold: float, reason: str) -> SupportReply:
     return SupportReply(reason=reason, verdict=verdict, probability=round(probability, 4))
 
 
-def to_answer(kind: str, replies: Sequence[SupportReply]) -> Answer:
-    """The reply that prompts of ``kind`` ask for, about a claim or about numbered units; without any, there was no evidence."""
-    if not replies:
+def to_answer(kind: str, replies: Sequence[SupportReply] | None) -> Answer:
+    """The reply that prompts of ``kind`` ask for, about a claim or about numbered units; None: there was no evidence."""
+    if replies is None:
         return Answer(None, error="no evidence: this judge needs passages")
     if kind == PROMPT:
         return Answer(replies[0].model_dump_json(), "stop")
@@ -127,8 +127,12 @@ def claims_of(subject: Mapping[str, Any]) -> list[str]:
     return [subject["claim"]] if subject.get("kind") == "verify" else list(subject.get("units", ()))
 
 
+def _passages(subject: Mapping[str, Any]) -> tuple[Passage, ...]:
+    return tuple(parse_passage(text) for text in subject.get("passages", ()) if text.strip())
+
+
 def _pairs(subject: Mapping[str, Any]) -> list[Pair]:
-    passages = tuple(parse_passage(text) for text in subject.get("passages", ()) if text.strip())
+    passages = _passages(subject)
     is_ours = passages and _CAN.can_answer(str(subject.get("kind")))
     return [Pair(claim, passages) for claim in claims_of(subject)] if is_ours else []
 

@@ -83,8 +83,8 @@ class LexicalBackend:
             return _reply(groups=[[number + 1 for number in group] for group in groups])
         passages = [parse_passage(text) for text in subject.get("passages", ()) if text.strip()]
         model = self._fact_model if "entity" in subject else self._model
-        claims = claims_of(subject) if passages else []
-        return to_answer(str(kind), [_support(model, each, passages, kind != "verify") for each in claims])
+        replies = [_support(model, claim, passages, kind != "verify") for claim in claims_of(subject)] if passages else None
+        return to_answer(str(kind), replies)
 
 
 def open_backend(config: JudgeConfig, purse: Purse | None) -> LexicalBackend:
