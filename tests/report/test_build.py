@@ -54,6 +54,26 @@ def test_figures_stand_with_interval_bounds_and_unscored_count(tmp_path):
     assert "2 unscored" in text_of(read(tmp_path / "out", "index.html"))
 
 
+@pytest.mark.parametrize(
+    ("judge", "expected"),
+    [
+        ({"backend": "lexical"}, True),
+        ({"backend": "cascade", "first": {"backend": "classifier"}, "then": {"backend": "lexical"}}, True),
+        ({"backend": "classifier"}, False),
+        ({"backend": "openai"}, False),
+    ],
+)
+def test_what_word_overlap_has_judged_says_so_beside_each_score(tmp_path, judge, expected):
+    task = ambigbio_task()
+    task["metadata"] |= {"judge_config": judge, **({"caution": "Mind the judge."} if expected else {})}
+    write_results(tmp_path / "r", {"my_bio": task})
+    build_report([tmp_path / "r"], tmp_path / "out")
+    page, overview = read(tmp_path / "out", "ambigbio.html"), read(tmp_path / "out", "index.html")
+    assert (page.count(">Judged by word overlap, not by a model</small>") > 3) == expected
+    assert ("FActScore 86.7 and D-FActScore 79.2 where the released judge gives 94.6 and 89.0" in overview) == expected
+    assert ("my_bio: Mind the judge." in overview) == expected
+
+
 def test_a_figure_without_stderr_gets_its_interval_from_the_samples(tmp_path):
     task = factor_task(RIGHT)
     expected = choose([write_results(tmp_path / "r", {"my_factor": task})])

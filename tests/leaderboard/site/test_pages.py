@@ -49,7 +49,7 @@ def test_filters_by_what_differs() -> None:
 def test_the_page_of_a_model() -> None:
     one = entry(
         "a/one",
-        score(0.8, judge="strict"),
+        score(0.8, judge="strict", caution="Judged by words: they are off."),
         notes="a remark",
         settings={"wiki_factor": {"window": "1024", "judge, name": "strict"}},
     )
@@ -66,8 +66,11 @@ def test_the_page_of_a_model() -> None:
         'href="../reports/x/index.html"',
         'href="../index.html"',
         "1,234",
+        "Judged by words: they are off.",
     ):
         assert text in page
+    table = table_pages(to_board([one]), "Board")["index.html"]
+    assert '<small class="bounds" title="Judged by words: they are off.">Judged by words</small>' in table
 
 
 def test_refused_with_code_and_sentence() -> None:
