@@ -82,7 +82,7 @@ class FelmTask(SuiteTask):
         """What a reader of the scores has to know of these rows."""
         mode = self._questioner.mode
         if claims and self._claims == "rules":
-            numbers = [len(segment) for each in claims.values() for segment in each.claims if segment]
+            numbers = [len(segment) for each in claims.values() for segment in each.claims]
             yield (
                 f"The claims are clauses cut by rules, not claims: {numbers.count(1) / max(1, len(numbers)):.1%} of the segments "
                 "are one clause. Extract claims with a judge: lm-factuality claims extract, then --metadata claims=FILE."
