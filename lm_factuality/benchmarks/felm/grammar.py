@@ -68,8 +68,8 @@ def _answers(text: str) -> Iterator[tuple[int, str]]:
     """Where each answer begins, and what it says, with all that follows up to the next."""
     found = [(head.start(), head.end(), "") for head in _HEAD.finditer(text)]
     for each in _SET_OFF.finditer(text):
-        said = [each["boxed"]] if each["boxed"] is not None else _from_json(each["json"])
-        found += [(each.start(), each.end(), f"{value}\n") for value in said]
+        values = [each["boxed"]] if each["boxed"] is not None else _from_json(each["json"])
+        found += [(each.start(), each.end(), f"{value}\n") for value in values]
     found.sort()
     for number, (start, behind, said) in enumerate(found, 1):
         yield start, said + text[behind : found[number][0] if number < len(found) else len(text)]
@@ -90,15 +90,15 @@ def _read_one(body: str, num_units: int, is_cut_off: bool) -> frozenset[int] | s
     is_below, body = body.startswith("\n"), body.removeprefix("\n- ").strip()
     if not body:
         return NOTHING
-    flagged: frozenset[int] | str = frozenset()
+    flagged = frozenset[int]()
     if said := _ALL_CORRECT.match(body):
         end = said.end()
         is_contradicted = _CONTRARY.search(re.sub(r"\bno (?:\w+ )?(?:errors?|mistakes?)\b", "", body[end:])) is not None
     else:
-        flagged, end = _listed(body, num_units, is_below)
-        if isinstance(flagged, str):
-            return flagged
-        wrong = _WRONG.match(body, end)
+        listed, end = _listed(body, num_units, is_below)
+        if isinstance(listed, str):
+            return listed
+        flagged, wrong = listed, _WRONG.match(body, end)
         end = wrong.end() if wrong else end
         is_contradicted = _CLEARED.search(body) is not None or _NTH.search(body, end) is not None
     rest = body[end:]
