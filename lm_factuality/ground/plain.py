@@ -8,7 +8,6 @@ from lm_factuality.ground.thinking import without_thinking
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")  # soft hyphen, zero-width characters, marks of direction
 _SAME = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2012\u2013\u2014\u2212", "''\"\"------")
 _CODE = re.compile(r"```\w*|`")
-_EMPHASIS = re.compile(r"\*+|_+")
 
 
 def plain(output: str) -> str | None:
@@ -17,7 +16,8 @@ def plain(output: str) -> str | None:
     text = without_thinking(_INVISIBLE.sub("", unicodedata.normalize("NFKC", output)))
     if text is None:
         return None
-    text = _EMPHASIS.sub(_within, _CODE.sub("", text.replace("\\_", "_").translate(_SAME)))
+    text = _CODE.sub("", text.replace("\\_", "_").translate(_SAME))
+    text = re.sub(r"_+", _within, re.sub(r"\*+", _within, text))
     return "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
 
 

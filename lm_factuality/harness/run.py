@@ -6,6 +6,7 @@ know which model answered; an output folder that cannot be written, which lm_eva
 
 import hashlib
 import json
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,9 @@ def register_models() -> None:
             model_registry.register(name, target=target)
 
 
+logger = logging.getLogger(__name__)
+
+
 def run(arguments: Sequence[str]) -> None:
     """Runs lm_eval with the command-line ``arguments`` that follow ``run``.
 
@@ -48,7 +52,7 @@ def run(arguments: Sequence[str]) -> None:
         BackendDown: a judge could not be asked; results and generations are saved.
     """
     from lm_factuality.harness import judging, retrieved
-    from lm_factuality.harness.suite_task import SuiteTask, is_first_process
+    from lm_factuality.harness.suite_task import SuiteTask, cautions, is_first_process
     from lm_factuality.harness.tasks import with_suite
 
     internal("lm_eval.utils:setup_logging")()
@@ -74,6 +78,7 @@ def run(arguments: Sequence[str]) -> None:
     if output:
         check_writable(Path(output).parent if output.endswith(".json") else Path(output), "results")
     retrieved.latest = {}
+    cautions.clear()
     try:
         parsed.func(parsed)
     except ValueError as error:
@@ -84,6 +89,8 @@ def run(arguments: Sequence[str]) -> None:
     saved = _results_files(output) - before if is_first_process() else set()
     for results in saved:
         retrieved.write(results, rows)
+    for task, caution in cautions.items() if is_first_process() else ():  # again below the table, where they are read
+        logger.warning("%s: %s", task, caution)
     judging.raise_failures()
     if output and not saved and is_first_process():
         raise DataError(f"{output}: lm_eval saved no results; its log above says why")

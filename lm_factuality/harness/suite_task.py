@@ -137,8 +137,9 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
                 f"{self.config.task}: takes {self.config.repeats} samples of each prompt, but lm_eval's response cache keeps one "
                 "answer a prompt, so a second run would count the same answer several times; leave out --use_cache"
             )
-        if caution := found.get("caution"):
-            _warn_once(f"{self.config.task}: {' '.join(str(caution).split())}")
+        if caution := self.config.metadata.get("caution"):
+            cautions[str(self.config.task)] = " ".join(str(caution).split())
+            _warn_once(f"{self.config.task}: {cautions[str(self.config.task)]}")
         if _why_without:
             _warn_once(f"standard errors are absent: {_why_without}")
         if self.generates:
@@ -250,6 +251,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         return config
 
 
+cautions: dict[str, str] = {}  # of each task that was made in this process, for the end of a run
 _warned: set[str] = set()
 
 

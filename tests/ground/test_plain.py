@@ -13,6 +13,7 @@ from lm_factuality.ground.plain import plain
     ("text", "words"),
     [
         ("ALL\\_CORRECT", "ALL_CORRECT"),
+        ("**NOT**_SUPPORTED", "NOT_SUPPORTED"),
         ("_x_ *a* __b__ ALL_CORRECT", "x a b ALL_CORRECT"),
         ("**1**, **2**", "1, 2"),
         ("1*2 and 1**2", "1*2 and 1**2"),

@@ -50,7 +50,12 @@ def test_every_setting_runs_and_scores_what_the_output_says(evaluate, data_dir):
         if "segment" in task:
             assert results[f"segment_precision,{chain}"] == wrong / len(rows)
         assert len(found["samples"][task]) == 10
-    assert found["results"]["felm_segment_doc"]["without_references,none"] == 5
+    assert found["results"]["felm_segment_doc"]["without_references,none"] == 1
+    cautions = {task: config["metadata"].get("caution", "") for task, config in found["configs"].items()}
+    assert "clauses cut by rules" in cautions["felm_claim_vanilla"]
+    assert "1 of 6 rows that should show references" in cautions["felm_segment_doc"]
+    assert all(word in cautions["felm_claim_link"] for word in ("clauses", "1 of 6 rows"))
+    assert cautions["felm_segment_cot"] == ""
     assert found["configs"]["felm_segment_doc"]["metadata"]["data"]["is_published"] is False
 
 
@@ -131,7 +136,7 @@ def test_fetched_references_take_the_place_of_the_published(evaluate, data_dir, 
     found = judge(evaluate, ["felm_segment_doc"], data_dir, references=str(tmp_path))
     prompts = {each["doc"]["index"]: each["doc"]["text"] for each in found["samples"]["felm_segment_doc"]}
     assert "Reference document:\nA page about the weather." in prompts[row.index]
-    assert found["results"]["felm_segment_doc"]["without_references,none"] == 9
+    assert found["results"]["felm_segment_doc"]["without_references,none"] == 5
 
 
 @pytest.mark.parametrize(
@@ -141,6 +146,7 @@ def test_fetched_references_take_the_place_of_the_published(evaluate, data_dir, 
         ({"prompts": "/nowhere"}, "expected a checkout"),
         ({"claims": "/nowhere.jsonl"}, "claims extract"),
         ({"data_dir": "/nowhere"}, "no such file"),
+        ({"chunk_tokenizer": "/nowhere"}, "chunk_tokenizer '/nowhere' cannot be loaded"),
         ({"references": "/nowhere"}, "references: /nowhere: no such folder"),
         ({"references": str(TASKS)}, "holds the text of no page"),
     ],

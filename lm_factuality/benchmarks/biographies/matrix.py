@@ -81,13 +81,6 @@ def pairs_of(facts: Sequence[Fact], entities: Sequence[str], pages: Pages) -> di
     }
 
 
-def to_matrix(
-    facts: Sequence[Fact], entities: Sequence[str], judgements: Mapping[tuple[str, str], Judgement]
-) -> tuple[tuple[Judgement, ...], ...]:
-    """``matrix[fact][entity]``; facts of the same text share their judgements."""
-    return tuple(tuple(judgements[fact.text, entity] for entity in entities) for fact in facts)
-
-
 def unasked(pair: Pair) -> Judgement:
     """The judgement of a pair that nobody is asked about: not supported, for a fact is supported by what is known of an entity,
     and nothing is. (Left without a verdict, one such candidate would take every unsupported fact out of the scores.)"""

@@ -62,5 +62,5 @@ BENCHMARK = Benchmark(
     lead=LEAD,
     sections=sections,
     samples=SAMPLES,
-    settings=("protocol", "unit", "mode", "claims", "claims_from", "references", "prompts", "prompt_hashes"),
+    settings=("protocol", "unit", "mode", "claims", "claims_from", "references", "chunk_tokenizer", "prompts", "prompt_hashes"),
 )

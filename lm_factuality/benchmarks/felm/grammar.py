@@ -26,14 +26,14 @@ _ID = rf"{_UNIT}[(\[]?[\"']?(\d+)[\"')\]]*"
 _RANGE = rf"{_ID}(?: ?(?:-|to|through) ?{_ID})?"
 _FIRST = re.compile(rf"[\[(\"']*{_RANGE}", re.IGNORECASE)
 _NOTE = r"(?: \([^()\d\n]*\))?"  # "1 (wrong date), 3 (wrong name)"; a number in it might be one more id
-_BESIDE = re.compile(rf"{_NOTE} ?(?:(?:[,;、،/&] ?)(?:and )?|and ){_RANGE}", re.IGNORECASE)
+_BESIDE = re.compile(rf"{_NOTE} ?(?:(?:[,;、،&] ?)(?:and )?|and ){_RANGE}", re.IGNORECASE)
 _BELOW = re.compile(rf"[,;]?\n(?:[-•] )?{_RANGE}(?=[.,;]?(?:\n|$))", re.IGNORECASE)
 _ALL_CORRECT = re.compile(rf"[\"'(\[]*(?:{_WORDS['all_correct']})(?!\w)[\"')\]]*", re.IGNORECASE)
 _WRONG = re.compile(
     r" (?:is|are|was|were|has|have|contains?) (?:(?:an?|also|factual(?:ly)?) ){0,3}(?:errors?|mistakes?|wrong|incorrect|false)\b",
     re.IGNORECASE,
 )
-_BARE = re.compile(r"\W*(?:(?:segments?|claims?) )?\d(?:[\d\W]|and|to|segments?|claims?)*", re.IGNORECASE)
+_BARE = re.compile(r"(?!\d+[.)]$)\W*(?:(?:segments?|claims?) )?\d(?:[\d\W]|and|to|segments?|claims?)*", re.IGNORECASE)
 _END = re.compile(r"[.!。)\]}]*(?:$|\n)|[.!。)\]]+ (?!\d)| \(|,? (?:because|since|as)\b", re.IGNORECASE)
 _GOES_ON = re.compile(r"[.!。)\]}]*\n|[.!。]+ |,? (?:because|since|as)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"((?:segments?|claims?|#) ?)?(?<!\d)(?<!\d\.)(\d+)(?!\d|\.\d)", re.IGNORECASE)
@@ -42,6 +42,11 @@ _CLEARED = re.compile(
     rf"\d[^\w\n]{{0,4}}(?:(?:this|it|is|are|was|seems?|looks?|has|contains?) ){{0,2}}(?:\w+ly )?(?:{_WORDS['cleared']})(?!\w)",
     re.IGNORECASE,
 )
+_SOUND = re.compile(
+    rf"\b(?:is|are|was|were|seems?|looks?|appears?) (?:\w+ly |also |all |to be ){{0,2}}(?:{_WORDS['cleared']})(?!\w)",
+    re.IGNORECASE,
+)
+_OTHERS = re.compile(r"\b(?:others?|rest|remaining|else)\b", re.IGNORECASE)
 _CONTRARY = re.compile(rf"\b(?:{_WORDS['contrary']})", re.IGNORECASE)
 _DIGITS = 9  # of a number that are read; no answer has as many units
 
@@ -68,8 +73,8 @@ def _answers(text: str) -> Iterator[tuple[int, str]]:
     """Where each answer begins, and what it says, with all that follows up to the next."""
     found = [(head.start(), head.end(), "") for head in _HEAD.finditer(text)]
     for each in _SET_OFF.finditer(text):
-        said = [each["boxed"]] if each["boxed"] is not None else _from_json(each["json"])
-        found += [(each.start(), each.end(), f"{value}\n") for value in said]
+        values = [each["boxed"]] if each["boxed"] is not None else _from_json(each["json"])
+        found += [(each.start(), each.end(), f"{value}\n") for value in values]
     found.sort()
     for number, (start, behind, said) in enumerate(found, 1):
         yield start, said + text[behind : found[number][0] if number < len(found) else len(text)]
@@ -90,18 +95,21 @@ def _read_one(body: str, num_units: int, is_cut_off: bool) -> frozenset[int] | s
     is_below, body = body.startswith("\n"), body.removeprefix("\n- ").strip()
     if not body:
         return NOTHING
-    flagged: frozenset[int] | str = frozenset()
+    flagged = frozenset[int]()
     if said := _ALL_CORRECT.match(body):
         end = said.end()
         is_contradicted = _CONTRARY.search(re.sub(r"\bno (?:\w+ )?(?:errors?|mistakes?)\b", "", body[end:])) is not None
     else:
-        flagged, end = _listed(body, num_units, is_below)
-        if isinstance(flagged, str):
-            return flagged
-        wrong = _WRONG.match(body, end)
+        listed, end = _listed(body, num_units, is_below)
+        if isinstance(listed, str):
+            return listed
+        flagged, wrong = listed, _WRONG.match(body, end)
         end = wrong.end() if wrong else end
-        is_contradicted = _CLEARED.search(body) is not None or _NTH.search(body, end) is not None
+        is_called_sound = _SOUND.search(body, end) is not None and not _OTHERS.search(body, end)
+        has_notes_on_all = len(flagged) == num_units and re.search(r"\([^\W\d]", body[:end]) is not None  # it retells the answer
+        is_contradicted = _CLEARED.search(body) is not None or is_called_sound or has_notes_on_all
     rest = body[end:]
+    is_contradicted = is_contradicted or _NTH.search(rest) is not None
     numbers = ((word, int(digits[:_DIGITS])) for word, digits in _NUMBER.findall(rest))
     named = {number for word, number in numbers if word or 1 <= number <= num_units}
     if not _END.match(rest) or is_contradicted or named - flagged:

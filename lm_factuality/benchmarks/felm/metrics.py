@@ -6,11 +6,9 @@ from typing import Any
 from lm_factuality.benchmarks.declaration import BALANCED_ACCURACY, F1, PRECISION, RECALL, Score
 from lm_factuality.benchmarks.felm.counts import LEVELS, Counts, JudgedResponse, bounds, count_response
 from lm_factuality.benchmarks.felm.counts import SCORES as SCORE_NAMES
-from lm_factuality.benchmarks.felm.rows import DOMAINS
+from lm_factuality.benchmarks.felm.rows import DOMAINS, MODES_WITH_REFERENCES, WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import judge_response
 from lm_factuality.ground.statistics import Aggregation, how_many, pooled
-
-_WITH_REFERENCES = ("link", "doc")  # modes that show the model what a reference says
 
 
 def row_metrics(doc: Mapping[str, Any], results: Sequence[Any], protocol: str, mode: str) -> dict[str, Any]:
@@ -18,8 +16,9 @@ def row_metrics(doc: Mapping[str, Any], results: Sequence[Any], protocol: str, m
     response = judge_document(doc, results, protocol)
     members = {"": True, **{f"_{domain}": domain == response.domain for domain in DOMAINS}}
     found: dict[str, Any] = {f"unscored{suffix}": response.reason if is_member else None for suffix, is_member in members.items()}
-    if mode in _WITH_REFERENCES:
-        found["without_references"] = float(doc["mode"] not in _WITH_REFERENCES)
+    if mode in MODES_WITH_REFERENCES:  # math and reasoning have none in any mode
+        lacks = doc["mode"] not in MODES_WITH_REFERENCES and response.domain not in WITHOUT_REFERENCES
+        found["without_references"] = float(lacks)
     for level in LEVELS:
         counts = count_response(response, level)
         for suffix, is_member in members.items():

@@ -51,7 +51,9 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
     rows = [(name, found) for name, found in rows if found]
     labels = [score.label for score in f1]
     drawing = dots("F1 of finding errors", "F1, %", rows, labels) if rows else None
-    methods = [f"{table4().modes.get(mode, mode)}, {unit}s" for mode, unit in map(method_of, entries)]
+    methods = [
+        f"{table4().modes.get(mode, mode)}, {unit}s{_but(entry)}" for entry in entries for mode, unit in [method_of(entry)]
+    ]
     page = render(
         f"{__package__}/page.html",
         table=table4(),
@@ -69,6 +71,14 @@ def method_of(entry: Entry) -> tuple[str, str]:
     """(mode, unit) of a FELM run."""
     metadata = entry.result.metadata
     return str(metadata.get("mode", _UNSAID[1])), str(metadata.get("unit", _UNSAID[0]))
+
+
+def _but(entry: Entry) -> str:
+    """What a method is not quite: claims that are clauses, rows whose references it lacks."""
+    claims_from = entry.result.metadata.get("claims_from")
+    by_rules = claims_from.get("rules") if isinstance(claims_from, Mapping) else 0
+    lacking = int(entry.result.metrics.get("without_references") or 0)
+    return f"{' (clauses cut by rules)' if by_rules else ''}{f' ({lacking} rows without references)' if lacking else ''}"
 
 
 def _blocks(entries: Sequence[Entry]) -> list[Block]:

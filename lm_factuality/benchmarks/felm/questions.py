@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from lm_factuality.benchmarks.felm.claims import RowClaims
-from lm_factuality.benchmarks.felm.evidence import choose
+from lm_factuality.benchmarks.felm.evidence import WORDS, choose, token_starts
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES, FelmRow
 from lm_factuality.ground.errors import ConfigError
 
@@ -36,10 +36,11 @@ class Question:
 class Questioner:
     """Makes the question of each row in one setting."""
 
-    def __init__(self, unit: str, mode: str, protocol: str = "paper") -> None:
+    def __init__(self, unit: str, mode: str, protocol: str = "paper", chunk_tokenizer: str = WORDS) -> None:
         if unit not in UNITS or mode not in MODES:
             raise ConfigError(f"felm: unit {unit!r} and mode {mode!r}, expected one of {UNITS} and one of {MODES}")
-        self.unit, self.mode, self.protocol = unit, mode, protocol
+        self.unit, self.mode, self.protocol, self._chunk_tokenizer = unit, mode, protocol, chunk_tokenizer
+        token_starts(chunk_tokenizer)
         self._demonstrations: dict[str, Any] = yaml.safe_load(_DEMONSTRATIONS.read_text(encoding="utf-8"))
 
     def unit_of(self, row: FelmRow) -> str:
@@ -74,7 +75,7 @@ class Questioner:
         if self.mode == "link":
             return [link.strip().rstrip(",") for link in row.references if link.strip()], []
         if self.mode == "doc":
-            return [], choose(texts, "\n".join([row.prompt, *units]))
+            return [], choose(texts, "\n".join([row.prompt, *units]), tokenizer=self._chunk_tokenizer)
         return [], []
 
 

@@ -1,7 +1,7 @@
 """The lm_eval tasks of FELM: the evaluated model is the judge."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,17 @@ from lm_factuality.benchmarks.felm import metrics
 from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
 from lm_factuality.benchmarks.felm.benchmark import BENCHMARK
 from lm_factuality.benchmarks.felm.claims import RowClaims, provenance, read_claims, split_claims
+from lm_factuality.benchmarks.felm.evidence import WORDS
 from lm_factuality.benchmarks.felm.questions import Questioner
-from lm_factuality.benchmarks.felm.rows import FELM, PUBLISHED, FelmRow, read_rows, reference_texts
+from lm_factuality.benchmarks.felm.rows import (
+    FELM,
+    MODES_WITH_REFERENCES,
+    PUBLISHED,
+    WITHOUT_REFERENCES,
+    FelmRow,
+    read_rows,
+    reference_texts,
+)
 from lm_factuality.benchmarks.felm.verdicts import PROTOCOLS
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.harness.own_data import find_data, own_data
@@ -29,8 +38,8 @@ class FelmTask(SuiteTask):
 
     ``metadata``: ``unit`` (segment, claim), ``mode`` (vanilla, cot, link, doc), ``protocol`` (paper, code), ``claims`` (``rules``
     or a file of ``lm-factuality claims extract``), ``prompts`` (a checkout of the authors' repository), ``references``
-    (``published`` or a folder of ``lm-factuality data fetch-references``), ``data_dir``. ``dataset_path`` names a file of one's
-    own in FELM's columns.
+    (``published`` or a folder of ``lm-factuality data fetch-references``), ``chunk_tokenizer`` (whose tokens count: ``words``,
+    ``tiktoken:ENCODING``, a fast tokenizer), ``data_dir``. ``dataset_path`` names a file of one's own in FELM's columns.
 
     Raises:
         ConfigError, DataError: on construction, if the YAML or its data cannot be used.
@@ -46,12 +55,14 @@ class FelmTask(SuiteTask):
         if self._protocol not in PROTOCOLS:
             raise ConfigError(f"{config.get('task')}: protocol {self._protocol!r}, expected {' or '.join(PROTOCOLS)}")
         unit, mode = str(metadata.get("unit", "segment")), str(metadata.get("mode", "vanilla"))
-        self._questioner = Questioner(unit, mode, self._protocol)
+        tokenizer = str(metadata.get("chunk_tokenizer", WORDS))
+        self._questioner = Questioner(unit, mode, self._protocol, tokenizer)
         self._claims, self._checkout = str(metadata.get("claims", "rules")), metadata.get("prompts")
         self._references = str(metadata.get("references", PUBLISHED))
         self._own_data = own_data(config, "JSONL in FELM's columns")
         own = {"output_type": "generate_until", "doc_to_text": "text", "doc_to_target": "index"}
-        return Settings(own, {"protocol": self._protocol})
+        about = {"chunk_tokenizer": Path(tokenizer).name} if mode == "doc" else {}  # of a folder the last part of its path
+        return Settings(own, {"protocol": self._protocol, **about})
 
     def read_documents(self) -> list[dict[str, Any]]:
         path, data = find_data(self._own_data, FELM, self._data_dir)
@@ -62,7 +73,26 @@ class FelmTask(SuiteTask):
         self.config.metadata["data"] = data
         if claims:
             self.config.metadata["claims_from"] = provenance(list(claims.values()))
-        return [self._document(row, claims.get(row.index), render, texts(row)) for row in rows]
+        docs = [self._document(row, claims.get(row.index), render, texts(row)) for row in rows]
+        if caution := " ".join(self._cautions(docs, claims)):
+            self.config.metadata["caution"] = caution
+        return docs
+
+    def _cautions(self, docs: Sequence[Mapping[str, Any]], claims: Mapping[str, RowClaims]) -> Iterator[str]:
+        """What a reader of the scores has to know of these rows."""
+        mode = self._questioner.mode
+        if claims and self._claims == "rules":
+            numbers = [len(segment) for each in claims.values() for segment in each.claims]
+            yield (
+                f"The claims are clauses cut by rules, not claims: {numbers.count(1) / max(1, len(numbers)):.1%} of the segments "
+                "are one clause. Extract claims with a judge: lm-factuality claims extract, then --metadata claims=FILE."
+            )
+        due = [doc for doc in docs if doc["domain"] not in WITHOUT_REFERENCES]
+        if mode in MODES_WITH_REFERENCES and (lacking := sum(doc["mode"] not in MODES_WITH_REFERENCES for doc in due)):
+            yield (
+                f"{lacking} of {len(due)} rows that should show references show none and are asked as vanilla "
+                "(without_references). Fetch the pages: lm-factuality data fetch-references, then --metadata references=DIR."
+            )
 
     def _document(
         self, row: FelmRow, claims: RowClaims | None, render: Callable[[FelmRow, Any], str], texts: tuple[str, ...] | None

@@ -78,6 +78,19 @@ def test_documents_are_cut_into_chunks_that_lose_nothing() -> None:
     assert {len(piece.replace(",", " ,").replace(".", " .").split()) for piece in pieces[:-1]} == {512}
 
 
+def test_chunks_by_the_tokens_of_a_model(checkpoint: Path) -> None:
+    from transformers import AutoTokenizer
+
+    text = " ".join(f"word{number}, yes." for number in range(40))
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    pieces = chunk(text, 64, str(checkpoint))
+    assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
+    assert len(pieces) == -(-len(tokenizer(text)["input_ids"]) // 64)
+    assert pieces[0] == tokenizer.decode(tokenizer(text)["input_ids"][:64]).strip()
+    with pytest.raises(ConfigError, match=r"chunk_tokenizer 'tiktoken:none' cannot be loaded.*cl100k_base"):
+        chunk(text, 64, "tiktoken:none")
+
+
 def test_the_chunk_nearest_to_the_question_is_chosen() -> None:
     filler = "the weather was mild and nothing of note happened " * 100
     documents = [f"{filler} Phobos goes round Mars. {filler}", "", "A short text."]
