@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
+from judges.answers import Answer, Request
 from judges.backends import capabilities, open_backend
+from judges.config import JudgeConfig, known_keys
+from judges.judge import Judge
 from lm_factuality import __version__
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.felm.certificate import is_published, own_hashes, wrong_certificate
@@ -18,11 +21,6 @@ from lm_factuality.harness.samples import responses_of, verdict_of
 from lm_factuality.leaderboard.rules import Rules, TaskRules
 from lm_factuality.leaderboard.submission import Refusal, Submission, SubmittedCertificate
 from lm_factuality.results.recompute import same
-
-if TYPE_CHECKING:
-    from judges.answers import Answer
-    from judges.config import JudgeConfig
-    from judges.judge import Judge
 
 _MOST_SAMPLES = 1000  # answers of a judge to one question
 _ROUNDED = 1e-3  # the judge writes probabilities with four digits
@@ -50,8 +48,6 @@ def check_judge(folder: Path, submission: Submission, task: TaskResult, expected
 
 def _config(task: TaskResult, judge: Mapping[str, Any]) -> Iterator[Refusal]:
     """A judge is described as its config describes itself."""
-    from judges.config import known_keys
-
     backend, samples = judge.get("backend"), judge.get("samples")
     known = known_keys(str(backend))
     if not known:
@@ -138,9 +134,7 @@ def check_again(task: TaskResult, samples: Sequence[Mapping[str, Any]]) -> Itera
     assert benchmark.generation is not None
     docs, responses = [row["doc"] for row in samples], [responses_of(row) for row in samples]
     try:
-        generation, asked = benchmark.generation(task.metadata), _Offline(judge)
-        # The part of a judge that generations use; no store, since nothing is ever asked twice here.
-        records = generation.judge(cast("Judge", asked), docs, responses)
+        records = benchmark.generation(task.metadata).judge(_Offline(judge), docs, responses)
     except FactualityError as error:
         yield Refusal("SCORE_CHANGED", task.task, f"the {judge['backend']} judge cannot be asked again: {error}")
         return
@@ -151,22 +145,22 @@ def check_again(task: TaskResult, samples: Sequence[Mapping[str, Any]]) -> Itera
         yield Refusal("SCORE_CHANGED", task.task, f"doc_id {listed(wrong)}: {said}")
 
 
-class _Offline:
-    """As much of ``judges.judge.Judge`` as a generation asks for, without a store."""
+class _Offline(Judge):
+    """A judge without a store, and without prompts, which its backend does not read."""
 
     def __init__(self, judge: Mapping[str, Any]) -> None:
-        from judges.config import JudgeConfig
-
         backend, options = str(judge["backend"]), judge.get("options") or {}
         portable = {name: options[name] for name in capabilities(backend).portable_options if name in options}
-        self.config: JudgeConfig = JudgeConfig(backend, backend, options=portable, samples=int(judge.get("samples", 1)))
+        self.config = JudgeConfig(backend, backend, options=portable, samples=int(judge.get("samples", 1)))
         self._backend = open_backend(self.config)
 
-    def ask(
-        self, prompt_name: str, subjects: Sequence[Mapping[str, Any]], description: str, samples: int | None = None, **rest: Any
-    ) -> list[list[Answer]]:
-        from judges.answers import Request
+    def _requests(
+        self, prompt_name: str, subjects: Sequence[Mapping[str, Any]], samples: int, changes: Mapping[str, Any], schema: str = ""
+    ) -> list[Request]:
+        return [Request("", sample=sample, subject=subject) for subject in subjects for sample in range(samples)]
 
-        count = self.config.samples if samples is None else samples
-        answers = (answer for _, answer in self._backend.answer([Request("", subject=each) for each in subjects]))
-        return [[answer] * count for answer in answers]
+    def _answers(self, requests: Sequence[Request], description: str, disable_tqdm: bool = False) -> list[Answer]:
+        """Each subject is judged once: its samples are the same."""
+        times = 1 + max((each.sample for each in requests), default=0)
+        answers = self._backend.answer([each for each in requests if each.sample == 0])
+        return [answer for _, answer in answers for _ in range(times)]

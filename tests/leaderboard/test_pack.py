@@ -86,7 +86,7 @@ def test_a_secret_is_refused_and_not_shown(copied_run, certificate, tmp_path):
 def test_the_value_of_a_key_in_the_environment_is_refused(copied_run, certificate, tmp_path, monkeypatch):
     monkeypatch.setenv("SOMEBODYS_API_KEY", "correct-horse-battery")
     path = next(copied_run.rglob("samples_sample_felm_gen_*.jsonl"))
-    path.write_text(path.read_text(encoding="utf-8").replace("Answer", "correct-horse-battery", 1), encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8").replace("reason", "correct-horse-battery", 1), encoding="utf-8")
     with pytest.raises(DataError, match="SOMEBODYS_API_KEY") as error:
         pack([copied_run], PackOptions(MODEL, certificate=certificate), tmp_path / "out")
     assert "correct-horse" not in str(error.value)
