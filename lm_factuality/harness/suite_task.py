@@ -18,7 +18,7 @@ from lm_factuality import __version__
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.secrets import without_secrets
 from lm_factuality.ground.statistics import Aggregation, or_not_defined
-from lm_factuality.harness import thinking
+from lm_factuality.harness import once, thinking
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.own_data import YAML_FOLDER
 
@@ -51,6 +51,7 @@ def _bring_stderr() -> str:
 
 
 _why_without = _bring_stderr()
+once.install()
 thinking.install()
 _OVERRIDDEN = (
     "download process_results aggregation higher_is_better build_all_requests construct_requests apply_filters dump_config"
@@ -80,6 +81,8 @@ class Declared(Protocol):
     def higher_is_better(self, names: Sequence[str]) -> dict[str, bool]: ...
 
     def wrong_metrics(self, listed: Any) -> Iterator[str]: ...
+
+    def certified(self, metadata: Mapping[str, Any]) -> Sequence[Any]: ...
 
 
 @dataclass(frozen=True)
