@@ -147,6 +147,17 @@ class Estimate:
     max_cost: float | None
     counted_by: str
 
+    def __add__(self, other: Estimate) -> Estimate:
+        costs = zip((self.estimated_cost, self.max_cost), (other.estimated_cost, other.max_cost), strict=True)
+        about, most = (None if one is None or two is None else one + two for one, two in costs)
+        tokens = self.prompt_tokens + other.prompt_tokens, self.max_completion_tokens + other.max_completion_tokens
+        return Estimate(self.calls + other.calls, *tokens, about, most, self.counted_by)
+
+    def __mul__(self, times: int) -> Estimate:
+        about, most = (cost and cost * times for cost in (self.estimated_cost, self.max_cost))
+        tokens = self.prompt_tokens * times, self.max_completion_tokens * times
+        return Estimate(self.calls * times, *tokens, about, most, self.counted_by)
+
 
 class TokenCounter:
     """Counts by a tokenizer of transformers (a name or a folder), or estimates by length in UTF-8 where none is named."""

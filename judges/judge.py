@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tqdm import tqdm
 
@@ -18,7 +19,7 @@ from judges.backends import open_backend
 from judges.backends.thinking import ROOM_TO_THINK, is_cut_off_in_thought
 from judges.store import AnswerStore
 from judges.templates import Prompts
-from judges.typed import Check, R, Reply, Typed, is_worth_another_try, once_more, read_reply, schema_of
+from judges.typed import Check, R, Reply, Typed, is_worth_another_try, longest_again, once_more, read_reply, schema_of
 from lm_factuality.ground.errors import BackendDown
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from judges.config import JudgeConfig
 
 Item = TypeVar("Item")
+IsAskedAgain = Callable[[Request, Answer], bool]
 
 
 class Judge:
@@ -117,13 +119,34 @@ class Judge:
         prompt_name: str,
         subjects: Sequence[Mapping[str, Any]],
         samples: int | None = None,
-        reply: type[Reply] | None = None,
+        reply: type[R] | None = None,
+        check: Check[R] | None = None,
         **decoding: Any,
     ) -> Plan:
         """What :meth:`ask` would send, or with ``reply`` the first questions of :meth:`ask_typed`; nothing is."""
         count = self.config.samples if samples is None else samples
         schema = self._schema(reply) if reply else ""
-        return plan(self._backend, self._store, self._requests(prompt_name, subjects, count, decoding, schema))
+        requests = self._requests(prompt_name, subjects, count, decoding, schema)
+        if reply is None or not self.config.capabilities.reads_prompts:
+            return plan(self._backend, self._store, requests)
+        read = partial(read_reply, reply=reply, check=check)
+        return plan(
+            self._backend, self._store, requests, lambda each, said: is_worth_another_try(read(said, subject=each.subject))
+        )
+
+    def silent(self) -> Judge:
+        """This judge, answering from the store alone; all else gets an error."""
+        return Judge(self.config, _Silent(self._backend), self._store, self.prompts)
+
+    def rehearse(self, work: Callable[[Judge], object]) -> Plan:
+        """What ``work`` would ask of this judge first, found by letting it ask one that answers from the store alone; at most
+        each of its replies is asked for once more."""
+        work(other := self.silent())
+        stored, missing = other.usage.stored, cast("_Silent", other._backend).asked
+        estimate: Callable[[Sequence[Request]], Estimate] = getattr(self._backend, "estimate", TokenCounter(None).estimate)
+        total = stored + len(missing)
+        most = estimate([*missing, *map(longest_again, missing)]) if self.config.capabilities.reads_prompts else None
+        return Plan(total, total, stored, len(missing), estimate(missing), most)
 
     def close(self) -> None:
         close = getattr(self._backend, "close", None)
@@ -185,28 +208,51 @@ def _rows(items: Sequence[Item], size: int) -> list[list[Item]]:
     return [list(items[start : start + size]) for start in range(0, len(items), size)]
 
 
+class _Silent:
+    """Answers nothing in the place of a backend, and remembers what it was asked."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.identity, self.reads_subject = backend.identity, bool(getattr(backend, "reads_subject", False))
+        self.asked: list[Request] = []
+
+    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
+        self.asked += requests
+        return ((number, Answer(None, error="not sent")) for number in range(len(requests)))
+
+
 _PATIENCE = (0.05, 1.0)  # seconds between two looks at what another process is asking: the first, the longest
 
 
 @dataclass(frozen=True)
 class Plan:
     """What asking would do: ``total`` requests, of which ``distinct`` differ, ``stored`` of these have an answer already and
-    ``to_send`` have none."""
+    ``to_send`` have none. ``most`` is what it can come to, where that depends on the answers."""
 
     total: int
     distinct: int
     stored: int
     to_send: int
     estimate: Estimate
+    most: Estimate | None = None
+
+    @property
+    def at_most(self) -> Estimate:
+        """What is never exceeded, if no request fails on its way."""
+        return self.most or self.estimate
 
 
-def plan(backend: Backend, store: AnswerStore, requests: Sequence[Request]) -> Plan:
-    """What :func:`ask` would do with ``requests``; nothing is sent."""
+def plan(backend: Backend, store: AnswerStore, requests: Sequence[Request], is_asked_again: IsAskedAgain | None = None) -> Plan:
+    """What :func:`ask` would do with ``requests``; nothing is sent. Where there is ``is_asked_again``, which says it of a request
+    with its answer, one without an answer may be asked again too."""
     distinct = dict(zip(_keys(backend, requests), requests, strict=True))
     stored = store.get_many(distinct)
     missing = [request for key, request in distinct.items() if key not in stored]
     estimate: Callable[[Sequence[Request]], Estimate] = getattr(backend, "estimate", TokenCounter(None).estimate)
-    return Plan(len(requests), len(distinct), len(stored), len(missing), estimate(missing))
+    most = None
+    if is_asked_again is not None:
+        again = [each for key, each in distinct.items() if key not in stored or is_asked_again(each, stored[key])]
+        most = estimate([*missing, *map(longest_again, again)])
+    return Plan(len(requests), len(distinct), len(stored), len(missing), estimate(missing), most)
 
 
 def ask(

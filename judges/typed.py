@@ -21,6 +21,7 @@ from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 NO_OBJECT = "no JSON object"
 CUT_OFF = "cut off"
 _NO_ANSWER = Answer(None)
+_LONGEST_REASON = 1000  # characters of what is said about it, and then some
 _MOST_LISTED = 10  # numbers in a problem
 _LONGEST_QUOTE = 2000  # characters of a reply that are shown to the judge again
 
@@ -76,6 +77,11 @@ def read_reply(answer: Answer, reply: type[R], subject: Mapping[str, Any], check
         return Typed(None, f"wrong form: {_first(error)}", answer)
     problem = check(value, subject) if check else ""
     return Typed(None if problem else value, problem, answer)
+
+
+def longest_again(request: Request) -> Request:
+    """No shorter than any :func:`once_more` of a request."""
+    return replace(request, prompt=request.prompt + "\u3400" * (_LONGEST_QUOTE + _LONGEST_REASON))
 
 
 def misnumbered(numbers: Sequence[int], count: int, what: str, is_whole: bool = True) -> str:

@@ -37,13 +37,14 @@ def claims(parsed: argparse.Namespace) -> int:
         from judges.config import load_judge_config
         from judges.judge import Judge
         from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
-        from lm_factuality.benchmarks.felm.judging import extract_claims, plan_claims
+        from lm_factuality.benchmarks.felm.judging import extract_claims
 
         config = load_judge_config(parsed.judge)
         authors = AuthorsPrompts(parsed.prompts) if parsed.prompts else None
         with Judge.open(config, store=parsed.store) as judge:
             if parsed.dry_run:
-                print_plans("FELM's claims", config.name, plan_claims(judge, rows, parsed.max_tokens, authors))
+                plan = judge.rehearse(lambda asked: extract_claims(asked, rows, parsed.max_tokens, authors))
+                print_plans("FELM's claims", config.name, [("claims", plan)])
                 return 0
             found = extract_claims(judge, rows, parsed.max_tokens, authors)
         if all(each.problem for each in found):

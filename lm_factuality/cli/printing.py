@@ -16,6 +16,7 @@ _COLUMNS = (
     "#distinct",
     "#on disk",
     "#to send",
+    "#at most",
     "#prompt tokens",
     "#generated at most",
     "#USD estimated",
@@ -33,9 +34,9 @@ def print_plans(what: str, judge: str, steps: Sequence[tuple[str, Plan]]) -> Non
     what ``max_cost`` sets aside before each."""
     rows, priced = [], []
     for step, plan in steps:
-        costs = plan.estimate.estimated_cost, plan.estimate.max_cost
-        counts = (plan.total, plan.distinct, plan.stored, plan.to_send)
-        tokens = (plan.estimate.prompt_tokens, plan.estimate.max_completion_tokens)
+        costs = plan.estimate.estimated_cost, plan.at_most.max_cost
+        counts = (plan.total, plan.distinct, plan.stored, plan.to_send, plan.at_most.calls)
+        tokens = (plan.estimate.prompt_tokens, plan.at_most.max_completion_tokens)
         shown = ("-" if cost is None else f"{cost:.4f}" for cost in costs)
         rows.append((step, *(f"{count:,}" for count in (*counts, *tokens)), *shown))
         priced += [(costs[0], costs[1])] if costs[0] is not None and costs[1] is not None else []
@@ -44,5 +45,6 @@ def print_plans(what: str, judge: str, steps: Sequence[tuple[str, Plan]]) -> Non
         estimated, most = sum(cost for cost, _ in priced), sum(cost for _, cost in priced)
         total = f"All steps: ${estimated:.4f} estimated, at most ${most:.4f} if no call has to be repeated or to think longer."
     counted = ", ".join(sorted({plan.estimate.counted_by for _, plan in steps}))
-    notes = [f"Prompt tokens: {counted}. Nothing was sent.", total]
+    bounded = "At most: what is never exceeded, with as many answers asked for once more, and facts as short, as can be."
+    notes = [f"Prompt tokens: {counted}. Nothing was sent.", bounded, total]
     print_table(f"{what}, judged by {judge}: what would be asked", _COLUMNS, rows, notes)

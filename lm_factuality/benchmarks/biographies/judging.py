@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from judges.lexical.facts import split_facts
 from lm_factuality.benchmarks.biographies import decompose, group, matrix
+from lm_factuality.benchmarks.biographies.bound import most_of
 from lm_factuality.benchmarks.biographies.generations import from_doc
 from lm_factuality.benchmarks.biographies.method import (
     Settings,
     begin,
+    decompose_all,
     group_subjects,
     judge_biographies,
     pairs_of_all,
@@ -52,17 +54,31 @@ class AmbigBio:
         return None if len(responses) == 1 else f"found {len(responses)} responses, expected one"
 
     def plan(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[tuple[str, Plan]]:
-        """What facts there will be is not known before; the second and the third step are planned on those that rules find,
-        which are fewer than a model's."""
+        """What facts there will be is known of responses that the judge has taken apart already. Of others the second and the
+        third step are planned on those that rules find, which are fewer than a model's, and bounded by what it may write."""
         judged = [begin(from_doc(doc, text)) for doc, (text,) in zip(docs, responses, strict=True)]
-        likely = [_with_rules(each) for each in judged if not each.abstained and each.problem is None]
-        pairs = pairs_of_all(likely, self.settings)
-        facts, groups = decompose.FactsReply, group.GroupsReply
-        return [
-            ("decomposing", judge.plan(decompose.PROMPT, sentence_subjects(judged, self.settings.facts), samples=1, reply=facts)),
-            ("grouping", judge.plan(group.PROMPT, group_subjects(likely), samples=1, reply=groups, max_tokens=group.MAX_TOKENS)),
-            ("verifying", matrix.plan_pairs(judge, pairs)),
-        ]
+        judged = [each for each in judged if not each.abstained and each.problem is None]
+        apart = decompose_all(judge.silent(), judged, self.settings.facts)
+        known, new = [each for each in apart if each.facts], [judged[n] for n, each in enumerate(apart) if not each.facts]
+
+        def later(likely: Sequence[JudgedBiography]) -> list[Plan]:
+            how: dict[str, Any] = {
+                "samples": 1,
+                "reply": group.GroupsReply,
+                "check": group.check_groups,
+                "max_tokens": group.MAX_TOKENS,
+            }
+            grouping = judge.plan(group.PROMPT, group_subjects(likely), **how)
+            return [grouping, matrix.plan_pairs(judge, pairs_of_all(likely, self.settings))]
+
+        plans = later([*known, *map(_with_rules, new)])
+        if judge.config.capabilities.reads_prompts:  # else rules take them apart, and nothing is asked twice
+            most = most_of(judge, new, self.settings)
+            sure = [one.at_most + other for one, other in zip(later(known), most, strict=True)]
+            plans = [replace(plan, most=each) for plan, each in zip(plans, sure, strict=True)]
+        subjects = sentence_subjects(judged, self.settings.facts)
+        first = judge.plan(decompose.PROMPT, subjects, samples=1, reply=decompose.FactsReply, check=decompose.check_facts)
+        return list(zip(("decomposing", "grouping", "verifying"), (first, *plans), strict=True))
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
         generations = [from_doc(doc, text) for doc, (text,) in zip(docs, responses, strict=True)]

@@ -113,10 +113,12 @@ def plan_pairs(judge: Judge, pairs: Mapping[Key, Pair]) -> Plan:
     asked = {key: pair for key, pair in pairs.items() if pair.problem is None}
     if judge.config.verdicts == "logprobs":
         return judge.plan(PROMPT_BY_LOGPROBS, _with_choices(asked), top_logprobs=TOP_LOGPROBS)
+    singly = [pair.subject for pair in asked.values()]
     if judge.config.verify == "page":
-        subjects = [_subject_of([asked[key] for key in part]) for part in _lists(asked)]
-        return judge.plan(PROMPT_PAGE, subjects, reply=FactsOfPage, max_tokens=PAGE_TOKENS)
-    return judge.plan(PROMPT, [pair.subject for pair in asked.values()], reply=FactReply)
+        subjects = [subject_of([asked[key] for key in part]) for part in _lists(asked)]
+        whole = judge.plan(PROMPT_PAGE, subjects, reply=FactsOfPage, check=numbers_exist, max_tokens=PAGE_TOKENS)
+        return replace(whole, most=whole.at_most + judge.plan(PROMPT, singly, reply=FactReply).at_most)
+    return judge.plan(PROMPT, singly, reply=FactReply)
 
 
 def _with_choices(pairs: Mapping[Key, Pair]) -> list[dict[str, Any]]:
@@ -126,7 +128,7 @@ def _with_choices(pairs: Mapping[Key, Pair]) -> list[dict[str, Any]]:
 def _by_page(judge: Judge, pairs: Mapping[Key, Pair]) -> dict[Key, Judgement]:
     """The judgements of all facts of a response by an entity from one reply; a fact that no sample names is left out."""
     lists = _lists(pairs)
-    subjects = [_subject_of([pairs[key] for key in part]) for part in lists]
+    subjects = [subject_of([pairs[key] for key in part]) for part in lists]
     replies = judge.ask_typed(PROMPT_PAGE, FactsOfPage, subjects, _DOING, numbers_exist, max_tokens=PAGE_TOKENS) if lists else []
     found: dict[Key, Judgement] = {}
     for part, subject, samples in zip(lists, subjects, replies, strict=True):
@@ -147,7 +149,7 @@ def _lists(pairs: Mapping[Key, Pair]) -> list[list[Key]]:
     return [[keys[place] for place in part] for keys, part in keys]
 
 
-def _subject_of(pairs: Sequence[Pair]) -> dict[str, Any]:
+def subject_of(pairs: Sequence[Pair]) -> dict[str, Any]:
     """What the prompt about a page is about: the passages are all that any of the facts would be shown singly."""
     evidence = list(dict.fromkeys(text for pair in pairs for text in pair.evidence))
     entity = pairs[0].entity
