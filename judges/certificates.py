@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from judges.config import JudgeConfig
     from judges.judge import Judge
 
+_USUAL = ("text", "fact")  # verdicts, verify: what certificates were made with before there was a choice
 # Of a certificate in short: what it is about, so that whoever has only the results can tell whose it is, and what was found.
 _FEWEST = 20  # units in a bin by which its rate of errors can be told
 _SHORT = ("identity", "judge", "setting", "date", "suite_version", "data", "prompt_hashes", "intervals")
@@ -47,10 +48,12 @@ def to_certificate(
 
 
 def certified_identity(config: JudgeConfig, identity: str) -> str:
-    """What a certificate is about: the model by its ``identity``, how it is made to answer, and the prompts that its config
-    replaces."""
+    """What a certificate is about: the model by its ``identity``, how it is made to answer, the prompts that its config
+    replaces, and how it verifies facts where that is not the usual way."""
     own = Prompts(config.prompts).hashes(config.prompts)
-    return json.dumps([identity, config.system, config.decoding.to_dict(), config.samples, own], sort_keys=True)
+    ways = {key: value for key, value in (("verdicts", config.verdicts), ("verify", config.verify)) if value not in _USUAL}
+    said = [identity, config.system, config.decoding.to_dict(), config.samples, own, *([ways] if ways else [])]
+    return json.dumps(said, sort_keys=True)
 
 
 def certificates_folder(identity: str) -> Path:
@@ -69,14 +72,22 @@ def save_certificate(certificate: Mapping[str, Any], out: Path | None) -> list[P
 
 
 def find_certificate(judge: Judge) -> dict[str, Any] | None:
-    """The newest certificates of ``judge`` in short, by their setting: date, data, and the scores on all domains.
+    """The newest certificates of ``judge`` in short, by their setting: date, data, and the scores on all domains. One that was
+    made with other prompts than today's counts no more.
 
     Raises:
         DataError: there is a file, but it is damaged.
     """
     folder = certificates_folder(certified_identity(judge.config, judge.identity))
     found = {path.stem: _in_short(path) for path in sorted(folder.glob("*.json"))}
-    return found or None
+    return {name: each for name, each in found.items() if _has_prompts_of(judge, each["prompt_hashes"])} or None
+
+
+def _has_prompts_of(judge: Judge, hashes: Mapping[str, str]) -> bool:
+    try:
+        return all(name == "authors" or judge.prompts.hash(name) == found for name, found in hashes.items())
+    except ConfigError:
+        return False  # a prompt that the suite has no more
 
 
 def find_calibration(config: JudgeConfig, identity: str, error: float) -> tuple[tuple[float, float], ...]:

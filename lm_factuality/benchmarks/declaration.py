@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from judges.templates import register_prompts
 from lm_factuality.benchmarks.audit import Audit, Expected, PromptAudit
+from lm_factuality.benchmarks.certifiable import Certifiable, JudgedStep, Stated
 from lm_factuality.benchmarks.rows import SampleRow
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.html import Column
@@ -259,6 +260,9 @@ class Benchmark:
     ``audit`` tells a leaderboard whether a model was asked what its documents say and can have answered so (default: it was asked
     the prompt under ``text``); ``model_outputs`` are the keys of a document that hold outputs of the evaluated model and are no
     part of the data.
+
+    ``certifiable`` are the settings in which its data certify a judge (``lm-factuality certify``), ``judged_steps`` what a judge
+    decides in its own tasks.
     """
 
     kind: str
@@ -287,6 +291,8 @@ class Benchmark:
     lead: str = ""
     sections: Callable[[Chosen], Sequence[Markup]] | None = None
     samples: Samples | None = None
+    certifiable: tuple[Certifiable, ...] = ()
+    judged_steps: tuple[JudgedStep, ...] = ()
 
     def __post_init__(self) -> None:
         """
@@ -310,6 +316,10 @@ class Benchmark:
     def score(self, name: str) -> Score | None:
         """The score called ``name``, if the benchmark has it."""
         return next((each for each in self.scores if each.covers(name)), None)
+
+    def certified(self, metadata: Mapping[str, Any]) -> list[Stated]:
+        """What is known of the judge of a run, by the steps that it decides; empty where nobody judges."""
+        return [step.stated(metadata) for step in self.judged_steps] if metadata.get("judge_config") else []
 
     @property
     def shown(self) -> tuple[Score, ...]:

@@ -48,6 +48,7 @@ def judge(parsed: argparse.Namespace) -> int:
     from judges.certificates import find_certificate
     from judges.config import load_judge_config
     from judges.judge import Judge
+    from lm_factuality.benchmarks import find_benchmark
     from lm_factuality.ground.files import write_json, write_lines
     from lm_factuality.harness.generation import refuse_unable
 
@@ -77,10 +78,14 @@ def judge(parsed: argparse.Namespace) -> int:
     write_lines(parsed.out / "verdicts.jsonl", (json.dumps(verdict, ensure_ascii=False) for verdict in verdicts))
     write_json(parsed.out / "metrics.json", {**summary, "about": about})
     columns, rows, notes = generation.table(summary)
-    certified = "certified" if certificate else "no certificate: see lm-factuality certify"
-    asked = f"Judge {config.name} ({certified}): {usage.stored} answers were on disk, {usage.calls} calls, {usage}."
+    asked = f"Judge {config.name}: {usage.stored} answers were on disk, {usage.calls} calls, {usage}."
+    benchmark = find_benchmark(parsed.task)
+    stated = benchmark.certified({"judge_config": about["judge"], "judge_certificate": certificate}) if benchmark else []
+    steps = [f"{each.step}: {each.text}." for each in stated]
     again = [f"{usage.errors} requests got no answer: the same command asks them again."] if usage.errors else []
-    print_table(f"{parsed.task}, judged by {config.name}", columns, rows, [*notes, asked, *again, *filter(None, [caution])])
+    print_table(
+        f"{parsed.task}, judged by {config.name}", columns, rows, [*notes, asked, *steps, *again, *filter(None, [caution])]
+    )
     sys.stdout.write(f"Written to {parsed.out / 'metrics.json'} and verdicts.jsonl beside it\n")
     if usage.errors and all(verdict["unscored"] for verdict in verdicts):
         raise BackendDown(f"judge {config.name}: nothing has a verdict, the first: {verdicts[0]['unscored']}")

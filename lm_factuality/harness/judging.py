@@ -199,7 +199,9 @@ class JudgedTask(SuiteTask):
             return Settings({"output_type": "generate_until", **own}, about)
         cautions = [metadata.get("caution"), about.get("caution"), self._judge_config.capabilities.caution]
         said = {"caution": " ".join(map(str, filter(None, cautions)))} if any(cautions) else {}
-        return Settings({"output_type": "generate_until", **own}, {**about, "judge": self._judge_config.name, **judge, **said})
+        stated = {each.step: each.text for each in self.declared.certified(judge)}
+        about = {**about, "judge": self._judge_config.name, **judge, "judge_steps": stated, **said}
+        return Settings({"output_type": "generate_until", **own}, about)
 
     @classmethod
     def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:

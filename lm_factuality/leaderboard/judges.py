@@ -13,7 +13,7 @@ from judges.config import JudgeConfig, known_keys
 from judges.judge import Judge
 from lm_factuality import __version__
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.felm.certificate import is_published, own_hashes, wrong_certificate
+from lm_factuality.benchmarks.certified import is_published, own_hashes, wrong_certificate
 from lm_factuality.ground.errors import FactualityError, listed
 from lm_factuality.ground.files import parse_json
 from lm_factuality.harness.outputs import TaskResult
@@ -82,13 +82,11 @@ def _prompts(
 
 
 def _contents(given: SubmittedCertificate | None, task: TaskResult) -> dict[str, Mapping[str, Any]]:
-    """The certificates: the packed one by its path, or those that the run attached by their settings."""
-    if given is not None:
-        return {given.path: given.content}
+    """The certificates: the packed one by its path, and those that the run attached by their settings."""
     attached = task.metadata.get("judge_certificate")
-    if not isinstance(attached, dict):
-        return {}
-    return {f"judge_certificate.{key}"[:80]: each for key, each in attached.items() if isinstance(each, dict)}
+    found = attached if isinstance(attached, dict) else {}
+    packed = {} if given is None else {given.path: given.content}
+    return packed | {f"judge_certificate.{key}"[:80]: each for key, each in found.items() if isinstance(each, dict)}
 
 
 def _certificate(
@@ -109,7 +107,7 @@ def _certificate(
             "no certificate: make one by lm-factuality certify --judge CONFIG --out certificate.json; pack with --certificate",
         )
     elif rules.certificate == "published" and not any(map(is_published, contents.values())):
-        yield Refusal("JUDGE_UNCERTIFIED", task.task, "the certificate was not made on FELM as published; certify again on that")
+        yield Refusal("JUDGE_UNCERTIFIED", task.task, "no certificate was made on the published data; certify again on that")
 
 
 def _is_file(folder: Path, given: SubmittedCertificate) -> bool:

@@ -9,8 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from lm_factuality import __version__
 from lm_factuality.benchmarks import all_benchmarks
+from lm_factuality.benchmarks.certifiable import Stated
 from lm_factuality.benchmarks.chosen import Chosen, Entry, Model, scores_section
 from lm_factuality.benchmarks.declaration import Benchmark, Run
 from lm_factuality.ground.errors import DataError, listed
@@ -127,7 +130,7 @@ def _pages(chosen: Chosen, data: Sequence[TaskData], title: str) -> Iterator[Pag
         present = [each for each in (main, *others) if chosen.of_kind(each.kind)]
         if present:
             parts = [each.sections(chosen) if each.sections else [scores_section(chosen, each.kind)] for each in present]
-            sections = [section for part in parts for section in part]
+            sections = [*(section for part in parts for section in part), *_judges(chosen, present)]
             values = {"heading": main.title, "lead": main.lead, "sections": sections}
             yield Page(f"{name}.html", main.title, "benchmark.html", values)
     able = [model for model in chosen.models if any(model.id in each.models for each in data)]
@@ -138,6 +141,19 @@ def _pages(chosen: Chosen, data: Sequence[TaskData], title: str) -> Iterator[Pag
         views = dict.fromkeys(f"rows.{each.benchmark.kind}.js" for each in data if each.samples.script)
         scripts = ("elements.js", "data.js", "rows.js", *views, "samples.js")
         yield Page("samples.html", "Samples", "samples.html", {"content": _browsed(chosen, data)}, scripts)
+
+
+def _judges(chosen: Chosen, benchmarks: Sequence[Benchmark]) -> Iterator[Markup]:
+    """The section on what is known of the judges behind the scores of a page, if there are any."""
+    found: dict[tuple[str, str, Sequence[Stated]], list[str]] = {}
+    for benchmark in benchmarks:
+        for entry in chosen.of_kind(benchmark.kind):
+            if stated := tuple(benchmark.certified(entry.result.metadata)):
+                judge = str(entry.result.metadata["judge_config"].get("name"))
+                found.setdefault((entry.result.task, judge, stated), []).append(entry.model.label)
+    if found:
+        rows = [(task, judge, each, models) for (task, judge, stated), models in found.items() for each in stated]
+        yield render(f"{__package__}/judges.html", rows=rows)
 
 
 def _browsed(chosen: Chosen, data: Sequence[TaskData]) -> dict[str, Any]:

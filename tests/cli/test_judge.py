@@ -75,7 +75,7 @@ def test_metrics_verdicts_and_a_table(judge, tmp_path, capsys):
     assert verdicts[0]["errors"] == ["knowledge", None]
     printed = capsys.readouterr().out
     assert "33.3%" in printed
-    assert "no certificate" in printed
+    assert "marking segments (behind all scores): not certified; run lm-factuality certify --judge" in printed
     assert str(tmp_path / "judged" / "metrics.json") in printed
 
 

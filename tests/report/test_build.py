@@ -74,6 +74,40 @@ def test_what_word_overlap_has_judged_says_so_beside_each_score(tmp_path, judge,
     assert ("my_bio: Mind the judge." in overview) == expected
 
 
+@pytest.mark.parametrize("hashes", [{"biographies/group": "ab" * 8}, {"biographies/group": "cd" * 8}, None])
+def test_what_is_known_of_the_judge_stands_by_its_scores(hashes, tmp_path):
+    certificate = {
+        "scores": {"f1": 0.964},
+        "intervals": {"f1": [0.953, 0.975]},
+        "unscored": 2,
+        "data": {"rows": 200, "of": 434},
+        "date": "2026-11-22T08:00:00",
+        "prompt_hashes": hashes,
+    }
+    task = ambigbio_task()
+    task["metadata"] |= {
+        "judge": "strict",
+        "judge_config": {"name": "strict", "prompt_hashes": {"biographies/group": "ab" * 8}},
+        "judge_certificate": {"biographies_grouping": certificate} if hashes else ["of another kind"],
+    }
+    write_results(tmp_path / "r", {"my_bio": task, "my_factor": factor_task(RIGHT)})
+    build_report([tmp_path / "r"], tmp_path / "out")
+    shown = text_of(read(tmp_path / "out", "ambigbio.html"))
+    grouping = "grouping (behind D-FActScore, biographies) strict"
+    how = "run lm-factuality certify --judge strict --setting biographies_"
+    certified = (
+        "F1 of pairs of facts 96.4% [95.3%, 97.5%], on 200 of 434 responses, 2 unscored (biographies_grouping, 2026-11-22)"
+    )
+    if hashes and hashes["biographies/group"] == "ab" * 8:
+        assert f"{grouping} {certified} my_bio" in shown
+    else:
+        assert (
+            f"{grouping} not certified {'its certificate is of other prompts; ' if hashes else ''}{how}grouping my_bio" in shown
+        )
+    assert f"linking (behind D-FActScore) strict not certified {how}linking my_bio" in shown
+    assert "The judge" not in read(tmp_path / "out", "factor.html")
+
+
 def test_a_figure_without_stderr_gets_its_interval_from_the_samples(tmp_path):
     task = factor_task(RIGHT)
     expected = choose([write_results(tmp_path / "r", {"my_factor": task})])

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, NAMES
+from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS, SETTINGS
+from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, AMBIGBIO_DECISIONS, LLAMA, LLAMA_DECISIONS, NAMES
 from lm_factuality.benchmarks.biographies.judging import AmbigBio
 from lm_factuality.benchmarks.biographies.method import Settings
 from lm_factuality.benchmarks.biographies.metrics import SCORES
@@ -37,11 +38,13 @@ BENCHMARK = Benchmark(
     recount=recount,
     generation=generation,
     instance=instance,
-    sources=(AMBIGBIO, NAMES),
+    sources=(AMBIGBIO, AMBIGBIO_DECISIONS, LLAMA, LLAMA_DECISIONS, NAMES),
     former_mark="d_factscore",
     order=30,
     lead=LEAD,
     sections=sections,
     samples=SAMPLES,
     settings=("protocol", "demonstrations", "prompts", "prompt", "prompt_hashes", "knowledge", "knowledge_identity", "linking"),
+    certifiable=tuple(SETTINGS.values()),
+    judged_steps=JUDGED_STEPS,
 )

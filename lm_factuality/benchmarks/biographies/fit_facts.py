@@ -8,7 +8,6 @@ decision files: which page supports each fact, if any.
 
 import argparse
 import hashlib
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,13 +23,12 @@ from judges.lexical.model import vector
 from judges.lexical.words import parse_passage
 from lm_factuality.benchmarks.biographies.decisions import DecidedResponse, read_decisions
 from lm_factuality.benchmarks.biographies.generations import read_generations
+from lm_factuality.benchmarks.biographies.known import match
 from lm_factuality.benchmarks.biographies.matrix import pairs_of
 from lm_factuality.benchmarks.biographies.pages import DocumentPages
 from lm_factuality.benchmarks.biographies.types import Fact, Generation
 from lm_factuality.ground.errors import DataError
 
-SAME_RESPONSE = 0.6  # the share of common words (of all words of both) from which facts are those of a text
-_WORD = re.compile(r"\w+")
 _SOURCE = (
     "atomic facts of ChatGPT's biographies, each with the passages given on each candidate and whether its page was found to "
     "support the fact, from the authors' repository of D-FActScore; only numbers fitted on them are here, none of their text"
@@ -74,20 +72,6 @@ def fit_files(decisions: Path, generations: Path) -> dict[str, Any]:
     )
 
 
-def match(
-    responses: Sequence[DecidedResponse | None], generations: Sequence[Generation]
-) -> Iterator[tuple[DecidedResponse, Generation]]:
-    """Each response with the text that its facts are from; the files have no common key, and one may lack what the other has."""
-    words = [_words(generation.output) for generation in generations]
-    for response in responses:
-        if response is not None:
-            wanted = _words(" ".join(fact.text for fact in response.facts))
-            shares = [len(wanted & other) / len(wanted | other) for other in words]
-            best = max(range(len(shares)), key=shares.__getitem__)
-            if shares[best] > SAME_RESPONSE:
-                yield response, generations[best]
-
-
 def _measure(response: DecidedResponse, generation: Generation) -> Iterator[_Pair]:
     facts = [Fact(fact.text, 0) for fact in response.facts]
     asked = pairs_of(facts, generation.entities, DocumentPages(generation))
@@ -98,10 +82,6 @@ def _measure(response: DecidedResponse, generation: Generation) -> Iterator[_Pai
                 passages = [parse_passage(text) for text in pair.subject["passages"]]
                 is_supported = fact.is_supported and fact.entity == entity
                 yield _Pair(generation.name, vector(compare(fact.text, passages)), is_supported)
-
-
-def _words(text: str) -> set[str]:
-    return set(_WORD.findall(text.lower()))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,11 +1,13 @@
 """FACTOR in open generation as the rest of the suite knows it."""
 
+from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.declaration import Benchmark
 from lm_factuality.benchmarks.factor_generation.audit import FactorGenerationAudit
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
 from lm_factuality.benchmarks.factor_generation.metrics import SCORES
 from lm_factuality.benchmarks.factor_generation.page import SAMPLES, sections
 from lm_factuality.benchmarks.factor_generation.recount import recount
+from lm_factuality.benchmarks.felm.certify import SEGMENTS
 from lm_factuality.harness.samples import keep_verdict
 
 BENCHMARK = Benchmark(
@@ -26,4 +28,5 @@ BENCHMARK = Benchmark(
     sections=sections,
     samples=SAMPLES,
     settings=("protocol", "window", "spacing", "contradiction"),
+    judged_steps=(JudgedStep("marking generations", SEGMENTS, "all scores"),),
 )

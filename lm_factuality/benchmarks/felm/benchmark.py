@@ -2,6 +2,7 @@
 
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample
 from lm_factuality.benchmarks.felm import metrics
+from lm_factuality.benchmarks.felm.certify import SETTINGS
 from lm_factuality.benchmarks.felm.page import LEAD, SAMPLES, sections
 from lm_factuality.benchmarks.felm.rows import FELM
 from lm_factuality.harness.outputs import TaskResult
@@ -63,4 +64,5 @@ BENCHMARK = Benchmark(
     sections=sections,
     samples=SAMPLES,
     settings=("protocol", "unit", "mode", "claims", "claims_from", "references", "chunk_tokenizer", "prompts", "prompt_hashes"),
+    certifiable=tuple(SETTINGS.values()),
 )

@@ -1,19 +1,127 @@
-"""What a certificate says of a judge: its scores on FELM with intervals, beside those of judges that do not read."""
+"""Certifying a judge on FELM: its scores with intervals, beside those of judges that do not read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from judges.config import JudgeConfig
 from judges.judge import Judge
 from judges.verify import SUPPORTED, Pair, verify
+from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
+from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
 from lm_factuality.benchmarks.felm.baselines import BASELINES
+from lm_factuality.benchmarks.felm.claims import RowClaims, read_claims, split_claims
 from lm_factuality.benchmarks.felm.counts import LEVELS, SCORES, Counts, JudgedResponse, count_response
+from lm_factuality.benchmarks.felm.judging import judge_rows
 from lm_factuality.benchmarks.felm.questions import Questioner
-from lm_factuality.benchmarks.felm.report import ALL, to_report
-from lm_factuality.benchmarks.felm.rows import FelmRow
+from lm_factuality.benchmarks.felm.report import ALL, to_report, to_scores
+from lm_factuality.benchmarks.felm.rows import FELM, FelmRow, read_rows
+from lm_factuality.ground.console import interval, shown
+from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.ground.statistics import pooled_interval
+from lm_factuality.ground.suite import tasks_folder
+from lm_factuality.harness.generation import Table
 
 _CONFIDENCE = 0.95
 _BINS = 10
+_SHOWN = ("f1", "precision", "recall", "balanced_accuracy")
+
+
+class FelmTrial:
+    """All rows of FELM, asked about by ``unit`` and ``mode``; the ``Trial`` of a setting."""
+
+    def __init__(self, unit: str, mode: str, wanted: Wanted) -> None:
+        """
+        Raises:
+            ConfigError, DataError: the data, the claims or the authors' prompts.
+        """
+        path = tasks_folder() / "sample" / "sample_felm.jsonl" if wanted.sample else locate(FELM, wanted.data_dir).path
+        blob = blob_id(path)
+        self.data = {"file": path.name, "git_blob": blob, "is_published": blob == FELM.blob}
+        self._rows = read_rows(path)
+        self._questioner = Questioner(unit, mode)
+        self._claims: Mapping[str, RowClaims] = {}
+        if unit == "claim":
+            by_rules = {row.index: split_claims(row) for row in self._rows}
+            self._claims = read_claims(wanted.claims, self._rows) if wanted.claims else by_rules
+        elif wanted.claims:
+            raise ConfigError("--claims is for the claim settings: add --setting claim_cot, or another of them")
+        self._authors = AuthorsPrompts(wanted.prompts) if wanted.prompts else None
+        self._prompts = _prompts(unit, mode)
+
+    def ask(self, judge: Judge) -> list[JudgedResponse]:
+        return judge_rows(judge, self._rows, self._questioner, self._claims, self._authors)
+
+    def measure(self, judge: Judge) -> dict[str, Any]:
+        responses = self.ask(judge)
+        if all(each.flagged is None for each in responses):
+            raise BackendDown(
+                f"judge {judge.name}: no verdict on any of {len(responses)} responses, the first: {responses[0].reason}; "
+                "there is nothing to certify"
+            )
+        reads = judge.config.capabilities.reads_prompts
+        return measure(responses, "paper") | ({} if reads else {"calibration": calibrate(judge, self._rows)})
+
+    def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
+        return {"authors": self._authors.hash()} if self._authors else judge.prompts.hashes(self._prompts)
+
+    def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
+        scores, unscored = certificate["scores"], certificate["scores"]["unscored"]
+        kinds = {"": "baselines"} | ({" where it has a verdict": "baselines_where_scored"} if unscored["responses"] else {})
+        rows = []
+        for level in LEVELS:
+            named = [(judge, scores[ALL], interval(certificate["intervals"][level]["f1"]))]
+            named += [(f"  {name}", found, "") for name, found in scores.items() if name not in (ALL, "unscored")]
+            named += [(f"{name}{where}", found, "") for where, key in kinds.items() for name, found in certificate[key].items()]
+            rows += [(f"{name}, {level}", *(shown(found[level][key]) for key in _SHOWN), ends) for name, found, ends in named]
+        notes = [f"unscored: {unscored['responses']} of the responses, {unscored['segments']} segments"]
+        notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
+        if bins := certificate.get("calibration"):
+            notes.append(
+                "Calibration, segments with references by the probability given (supported by the labels, wrong verdicts):"
+            )
+            found = "  {low:.1f} - {high:.1f}: {units} segments, {supported} supported, {wrong} wrong"
+            notes += [found.format(**each) for each in bins]
+        return ("judge, level", "#F1", "#precision", "#recall", "#balanced accuracy", "#95% interval of F1"), rows, notes
+
+
+def _prompts(unit: str, mode: str) -> frozenset[str]:
+    return frozenset({f"felm/{unit}_{mode}", f"felm/segment_{'cot' if mode == 'cot' else 'vanilla'}"})
+
+
+def _again(counts: Mapping[str, float]) -> Mapping[str, Any]:
+    return to_scores(Counts(**{name: int(count) for name, count in counts.items()}))
+
+
+def _is_default(name: str, config: JudgeConfig) -> bool:
+    return name == ("segment_doc" if config.capabilities.needs_evidence else "segment_cot")
+
+
+def _settings() -> Iterator[Certifiable]:
+    for unit in ("segment", "claim"):
+        for mode in ("vanilla", "cot", "link", "doc"):
+            name = f"{unit}_{mode}"
+            yield Certifiable(
+                name,
+                "finding errors",
+                ("segment", "f1"),
+                "F1 of segments with errors",
+                FELM.blob,
+                (_prompts(unit, mode), frozenset({"authors"})),
+                partial(FelmTrial, unit, mode),
+                LEVELS,
+                ("tp", "fp", "fn", "tn"),
+                _again,
+                FELM.rows,
+                ("sample", "claims", "prompts"),
+                partial(_is_default, name),
+            )
+
+
+SETTINGS: Mapping[str, Certifiable] = {each.name: each for each in _settings()}
+# Those that come nearest to marking the segments of a text, the best first: what other benchmarks have a judge do.
+SEGMENTS = tuple(SETTINGS[f"segment_{mode}"] for mode in ("cot", "doc", "link", "vanilla"))
 
 
 def measure(responses: Sequence[JudgedResponse], protocol: str) -> dict[str, Any]:

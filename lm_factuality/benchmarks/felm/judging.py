@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from judges.answers import Answer
-from judges.judge import Judge, Plan
+from judges.judge import Judge
 from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
 from lm_factuality.benchmarks.felm.claims import ClaimsReply, RowClaims, check_claims, read_text, to_claims
 from lm_factuality.benchmarks.felm.counts import JudgedResponse
@@ -35,21 +35,6 @@ def judge_rows(
     return [_read(row, questioner, claims.get(row.index), answers.get(row.index)) for row in rows]
 
 
-def plan_rows(
-    judge: Judge,
-    rows: Sequence[FelmRow],
-    questioner: Questioner,
-    claims: Mapping[str, RowClaims],
-    authors: AuthorsPrompts | None = None,
-) -> list[tuple[str, Plan]]:
-    """What ``judge_rows`` would send, for each prompt."""
-    questions = _questions(rows, questioner, claims, authors)
-    return [
-        (prompt, judge.plan(prompt, [questions[index].subject for index in indices]))
-        for prompt, indices in _by_prompt(questions).items()
-    ]
-
-
 def extract_claims(
     judge: Judge, rows: Sequence[FelmRow], max_tokens: int, authors: AuthorsPrompts | None = None
 ) -> list[RowClaims]:
@@ -62,14 +47,6 @@ def extract_claims(
         answers = judge.ask(prompt, subjects, "claims", samples=1, max_tokens=max_tokens)
         read = [[read_text(answer, subject)] for subject, (answer,) in zip(subjects, answers, strict=True)]
     return [to_claims(row, reply, judge.name) for row, (reply,) in zip(rows, read, strict=True)]
-
-
-def plan_claims(
-    judge: Judge, rows: Sequence[FelmRow], max_tokens: int, authors: AuthorsPrompts | None = None
-) -> list[tuple[str, Plan]]:
-    """What ``extract_claims`` would send."""
-    prompt, subjects = _extractions(rows, authors)
-    return [(prompt, judge.plan(prompt, subjects, samples=1, reply=None if authors else ClaimsReply, max_tokens=max_tokens))]
 
 
 def _questions(

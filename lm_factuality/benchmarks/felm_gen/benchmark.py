@@ -1,6 +1,8 @@
 """FELM-gen as the rest of the suite knows it."""
 
+from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Sample
+from lm_factuality.benchmarks.felm.certify import SEGMENTS
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.benchmarks.felm_gen.metrics import SCORES
 from lm_factuality.benchmarks.felm_gen.page import SAMPLES, sections
@@ -36,4 +38,8 @@ BENCHMARK = Benchmark(
     sections=sections,
     samples=SAMPLES,
     settings=("references",),
+    judged_steps=(
+        JudgedStep("cutting answers into segments", (), "scores of segments"),
+        JudgedStep("marking segments", SEGMENTS, "all scores"),
+    ),
 )

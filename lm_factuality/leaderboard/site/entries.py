@@ -18,6 +18,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from lm_factuality.benchmarks import find_benchmark
+from lm_factuality.benchmarks.certifiable import Stated
 from lm_factuality.benchmarks.chosen import Figure, figure, score_called
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.harness.outputs import TaskResult
@@ -37,12 +39,13 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Score(Figure):
-    """The figure that a task is ranked by; ``higher`` says which way is better."""
+    """The figure that a task is ranked by; ``higher`` says which way is better, ``steps`` what is known of its judge."""
 
     task: str
     kind: str
     higher: bool
     judge: str | None = None
+    steps: tuple[Stated, ...] = ()
 
     @property
     def interval(self) -> Interval | None:
@@ -123,7 +126,8 @@ def digest_of(folder: Path) -> str:
 def to_entry(checked: Checked, submission: Submission, rules: Rules, name: str, digest: str) -> Entry:
     """An accepted submission, which the site calls ``name``, as the leaderboard shows it."""
     model, size, tasks = submission.model, submission.model.num_parameters, checked.tasks
-    scores = [_score(tasks[task], metric) for task, metric in rules.headlines.items() if task in tasks]
+    packed = submission.certificate.content if submission.certificate else {}
+    scores = [_score(tasks[task], metric, packed) for task, metric in rules.headlines.items() if task in tasks]
     run = submission.leaderboard, model.revision, model.dtype, model.backend, None if size is None else float(size)
     shown = tuple(score for score in scores if score is not None)
     settings = {task.task: _settings(submission, task) for task in submission.tasks}
@@ -131,13 +135,16 @@ def to_entry(checked: Checked, submission: Submission, rules: Rules, name: str, 
     return Entry(name, digest, model.name, *run, submission.date, submission.notes, shown, settings, files)
 
 
-def _score(task: TaskResult, metric: str) -> Score | None:
-    found = figure(task, metric)
+def _score(task: TaskResult, metric: str, packed: Mapping[str, Any]) -> Score | None:
+    found, benchmark = figure(task, metric), find_benchmark(task.kind)
     if found is None:
         return None
     judge = task.metadata.get("judge_config") or {}
     higher = score_called(task.kind, metric).higher is not False
-    return Score(**vars(found), task=task.task, kind=task.kind, higher=higher, judge=str(judge["name"]) if judge else None)
+    certificates = {**(task.metadata.get("judge_certificate") or {}), str(packed.get("setting")): packed}
+    stated = benchmark.certified({**task.metadata, "judge_certificate": certificates}) if benchmark else ()
+    name = str(judge["name"]) if judge else None
+    return Score(**vars(found), task=task.task, kind=task.kind, higher=higher, judge=name, steps=tuple(stated))
 
 
 def _settings(submission: Submission, task: SubmittedTask) -> dict[str, str]:

@@ -60,6 +60,20 @@ def test_the_honest_one_is_ranked_with_the_scores_of_its_results(built: Path, ho
     assert {each["rank"] for each in model["scores"]} <= {1, None}
 
 
+def test_what_is_known_of_the_judge_is_said_of_each_score(built: Path) -> None:
+    (table,) = read(built)["leaderboards"]
+    (model,) = table["models"]
+    steps = {each["task"]: {step["step"].partition(" (")[0]: step for step in each["steps"]} for each in model["scores"]}
+    assert steps["sample_factor"] == {}
+    assert {name for name, each in steps["sample_felm_gen"].items() if each["is_certified"]} == {"marking segments"}
+    assert "(segment_doc, " in steps["sample_felm_gen"]["marking segments"]["text"]  # the packed one
+    assert set(steps["sample_ambigbio"]) == {"decomposition", "grouping", "linking", "verification"}
+    assert not any(each["is_certified"] for each in steps["sample_ambigbio"].values())
+    assert "0 of 4 steps of the judge certified" in (built / "index.html").read_text()
+    (page,) = (built / "models").glob("*.html")
+    assert "not certified; run lm-factuality certify --judge lexical --setting biographies_grouping" in page.read_text()
+
+
 def test_the_others_are_listed_with_codes(built: Path) -> None:
     refused = {each["folder"]: [problem["code"] for problem in each["problems"]] for each in read(built)["refused"]}
     assert refused == {"broken": ["SUBMISSION_INVALID"], "forged": ["FILE_CHANGED"]}

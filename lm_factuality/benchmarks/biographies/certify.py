@@ -1,0 +1,254 @@
+"""Certifying a judge on the released decisions of D-FActScore, each step by itself on what was released before it.
+
+Labels are those of the published pipeline (GPT-3.5 and ChatGPT with whole pages of Wikipedia), not of people; here the judge sees
+the passages that the responses were written from.
+"""
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from judges.judge import Judge
+from lm_factuality.benchmarks.biographies import tally
+from lm_factuality.benchmarks.biographies.decisions import read_decisions
+from lm_factuality.benchmarks.biographies.generations import (
+    AMBIGBIO,
+    AMBIGBIO_DECISIONS,
+    LLAMA,
+    LLAMA_DECISIONS,
+    read_generations,
+)
+from lm_factuality.benchmarks.biographies.known import Known, match
+from lm_factuality.benchmarks.biographies.method import Settings, begin, decompose_all, group_all, link_entities, verify_all
+from lm_factuality.benchmarks.biographies.tally import Measure, Tally
+from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
+from lm_factuality.benchmarks.certifiable import Certifiable, JudgedStep, Wanted
+from lm_factuality.ground.console import interval, shown
+from lm_factuality.ground.errors import BackendDown, ConfigError, DataError
+from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.published import blob_id, locate
+from lm_factuality.ground.statistics import interval_of, pooled_interval
+from lm_factuality.harness.generation import Table
+
+_PUBLISHED = (AMBIGBIO, AMBIGBIO_DECISIONS, LLAMA, LLAMA_DECISIONS)  # each generations file before its decisions
+_SEED = 0
+_RESAMPLES = 2000
+_SETTINGS = Settings()
+_SUPPORTED, _NOT = Judgement("supported", 1.0), Judgement("not_supported", 0.0)
+
+Parts = list[JudgedBiography]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step: ``given`` is what the judge is handed of a response (nothing if the files say nothing of it), ``judge`` asks it,
+    ``count`` holds what comes back against the decisions; ``baselines`` are what comes back from those who do not read."""
+
+    measure: Measure
+    given: Callable[[Known], Parts]
+    judge: Callable[[Judge, Parts], Parts]
+    count: Callable[[Known, Parts], Tally]
+    baselines: Mapping[str, Callable[[Known, Parts], Parts]]
+
+
+class StepTrial:
+    """A step on the released responses; the ``Trial`` of a setting."""
+
+    def __init__(self, name: str, wanted: Wanted) -> None:
+        """
+        Raises:
+            ConfigError, DataError: files that cannot be used, or that say nothing of the step.
+        """
+        step = STEPS[name]
+        if len(wanted.files) % 2:
+            raise ConfigError(f"--data: found {len(wanted.files)} files, expected each file of generations and its decisions")
+        paths = wanted.files or tuple(locate(source, wanted.data_dir).path for source in _PUBLISHED)
+        blobs = ",".join(map(blob_id, paths))
+        pairs = zip(paths[::2], paths[1::2], strict=True)
+        found = [each for one, other in pairs for each in match(read_decisions(other).responses, read_generations([one]))]
+        usable = [(known, given) for response, text in found if (given := step.given(known := Known(text, response)))]
+        if not usable:
+            raise DataError(f"{', '.join(path.name for path in paths)}: {len(found)} responses, of which none tells of {name}")
+        drawn = random.Random(_SEED).sample(usable, min(wanted.rows or len(usable), len(usable)))
+        self.data = {
+            "file": ", ".join(path.name for path in paths),
+            "git_blob": blobs,
+            "is_published": blobs == _BLOBS,
+            "rows": len(drawn),
+            "of": len(usable),
+            "seed": _SEED,
+            "without": len(found) - len(usable),
+        }
+        self._name, self._step, self._cases = name, step, drawn
+
+    def ask(self, judge: Judge) -> Parts:
+        return self._step.judge(judge, [part for _, given in self._cases for part in given])
+
+    def measure(self, judge: Judge) -> dict[str, Any]:
+        found, measure = self._tallies(self.ask(judge)), self._step.measure
+        reasons = [reason for each in found for reason in each.unscored]
+        by_name: dict[str, list[Tally]] = defaultdict(list)
+        for (known, _), each in zip(self._cases, found, strict=True):
+            if each.counts:
+                by_name[known.generation.name].append(each)
+        counted = [each for of_one in by_name.values() for each in of_one]
+        if not counted:
+            raise BackendDown(
+                f"judge {judge.name}: no verdict on any of {len(found)} responses, the first: {reasons[0]}; "
+                "there is nothing to certify"
+            )
+        rows = [list(measure.total(each).values()) for each in by_name.values()]
+        unscored = {
+            "responses": len(found) - len(counted),
+            "items": len(reasons),
+            "reasons": dict(Counter(reasons).most_common()),
+        }
+        return {
+            "scores": {"ALL": measure.to_scores(measure.total(counted)), "unscored": unscored},
+            "intervals": {
+                name: interval_of(pooled_interval(rows, partial(measure.value, name), resamples=_RESAMPLES))
+                for name in measure.scores
+            },
+            "baselines": {name: self._baseline(make) for name, make in self._step.baselines.items()},
+        }
+
+    def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
+        return judge.prompts.hashes(_ABOUT[self._name]["prompts"])
+
+    def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
+        scores, unscored, data = certificate["scores"]["ALL"], certificate["scores"]["unscored"], certificate["data"]
+        names = list(certificate["baselines"])
+        others = [certificate["baselines"][name] for name in names]
+        rows = [
+            (name, shown(scores[name]), interval(certificate["intervals"][name]), *(shown(each[name]) for each in others))
+            for name in self._step.measure.scores
+        ]
+        counts = ", ".join(f"{name} {scores[name]:g}" for name in self._step.measure.counts)
+        notes = [
+            f"{data['rows']} of {data['of']} responses; {data['without']} more tell nothing of this step. Counts: {counts}.",
+            f"unscored: {unscored['items']} items, {unscored['responses']} whole responses",
+            *(f"  {count} x {reason}" for reason, count in unscored["reasons"].items()),
+            "Intervals: 95% bootstrap over names. Labels: the published pipeline's, which saw whole pages of Wikipedia.",
+        ]
+        return ("score", f"#{judge}", "#95% interval", *(f"#{name}" for name in names)), rows, notes
+
+    def _tallies(self, parts: Parts) -> list[Tally]:
+        left = iter(parts)
+        return [self._step.count(known, [next(left) for _ in given]) for known, given in self._cases]
+
+    def _baseline(self, make: Callable[[Known, Parts], Parts]) -> dict[str, float | None]:
+        tallies = self._tallies([part for known, given in self._cases for part in make(known, given)])
+        return self._step.measure.to_scores(self._step.measure.total(tallies))
+
+
+def _to_group(known: Known) -> Parts:
+    return [known.judged] if known.judged.sentences and sum(len(facts) for _, facts in known.groups) > 1 else []
+
+
+def _to_link(known: Known) -> Parts:
+    """The facts in groups; with one candidate there is nothing to choose."""
+    groups = tally.linkable(known)
+    if len(known.generation.entities) < 2 or not groups:
+        return []
+    facts = tuple(known.judged.facts[fact] for _, numbers in groups for fact in numbers)
+    ends = [sum(len(numbers) for _, numbers in groups[: place + 1]) for place in range(len(groups))]
+    own = tuple(tuple(range(start, end)) for start, end in zip([0, *ends], ends, strict=False))
+    return [replace(known.judged, facts=facts, groups=own)]
+
+
+def _to_verify(known: Known) -> Parts:
+    """For each entity the facts on which its page has a verdict."""
+    facts: dict[str, list[Fact]] = defaultdict(list)
+    for number, entity in known.verdicts:
+        facts[entity].append(known.judged.facts[number])
+    return [replace(known.judged, facts=tuple(each), entities=(entity,)) for entity, each in facts.items()]
+
+
+def _always(judgement: Judgement, known: Known, given: Parts) -> Parts:
+    return [replace(each, matrix=((judgement,),) * len(each.facts)) for each in given]
+
+
+def _first(order: Callable[[Sequence[str]], Sequence[str]], known: Known, given: Parts) -> Parts:
+    """Every group is of the same entity."""
+    (each,) = given
+    first = each.entities.index(order(each.entities)[0])
+    cells = tuple((_SUPPORTED,) * len(each.entities) for _ in each.facts)
+    return [replace(each, matrix=cells, links=(first,) * len(each.groups))]
+
+
+def _by_released(known: Known, given: Parts) -> Parts:
+    """What follows from the entity that each fact was released with before facts were grouped."""
+    (each,) = given
+    supported = {fact.text: fact.entity for fact in known.decided.facts}
+    cells = tuple(
+        tuple(_SUPPORTED if supported.get(fact.text) == entity else _NOT for entity in each.entities) for fact in each.facts
+    )
+    return [link_entities(replace(each, matrix=cells), _SETTINGS)]
+
+
+def _together(known: Known, given: Parts) -> Parts:
+    (each,) = given
+    return [replace(each, groups=(tuple(range(len(each.facts))),))]
+
+
+def _by_sentence(known: Known, given: Parts) -> Parts:
+    (each,) = given
+    numbers = {
+        fact.sentence: tuple(n for n, other in enumerate(each.facts) if other.sentence == fact.sentence) for fact in each.facts
+    }
+    return [replace(each, groups=tuple(numbers.values()))]
+
+
+def _sentences(known: Known, given: Parts) -> Parts:
+    (each,) = given
+    return [replace(each, facts=tuple(Fact(text, number) for number, text in enumerate(each.sentences)))]
+
+
+STEPS = {
+    "decomposition": Step(
+        tally.DECOMPOSITION,
+        lambda known: [begin(known.generation)] if known.judged.sentences else [],
+        decompose_all,
+        tally.decomposed,
+        {"each sentence": _sentences},
+    ),
+    "grouping": Step(
+        tally.GROUPING, _to_group, group_all, tally.grouped, {"one group": _together, "each sentence": _by_sentence}
+    ),
+    "linking": Step(
+        tally.LINKING,
+        _to_link,
+        lambda judge, parts: [link_entities(each, _SETTINGS) for each in verify_all(judge, parts, _SETTINGS)],
+        tally.linked,
+        {"first retrieved": partial(_first, list), "first in the alphabet": partial(_first, sorted), "released": _by_released},
+    ),
+    "verification": Step(
+        tally.VERIFICATION,
+        _to_verify,
+        lambda judge, parts: verify_all(judge, parts, _SETTINGS),
+        tally.verified,
+        {"all supported": partial(_always, _SUPPORTED), "none supported": partial(_always, _NOT)},
+    ),
+}
+_ABOUT = load_yaml(__package__, "steps.yaml")
+_BLOBS = ",".join(source.blob for source in _PUBLISHED)
+SETTINGS = {
+    name: Certifiable(
+        f"biographies_{name}",
+        _ABOUT[name]["what"],
+        (_ABOUT[name]["headline"],),
+        _ABOUT[name]["label"],
+        _BLOBS,
+        (frozenset(_ABOUT[name]["prompts"]),),
+        partial(StepTrial, name),
+        ("",),
+        step.measure.counts,
+        step.measure.to_scores,
+        takes=("files", "rows"),
+    )
+    for name, step in STEPS.items()
+}
+JUDGED_STEPS = tuple(JudgedStep(name, (setting,), _ABOUT[name]["behind"]) for name, setting in SETTINGS.items())

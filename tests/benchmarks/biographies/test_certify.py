@@ -1,0 +1,351 @@
+"""Certificates for the steps of D-FActScore: what the released decisions say, what is counted, and what is written of a judge."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from sklearn.metrics import adjusted_rand_score, cohen_kappa_score
+
+from judges.certificates import find_certificate, save_certificate, to_certificate
+from judges.config import load_judge_config
+from judges.judge import Judge
+from lm_factuality.benchmarks.biographies import tally
+from lm_factuality.benchmarks.biographies.benchmark import BENCHMARK
+from lm_factuality.benchmarks.biographies.certify import SETTINGS, STEPS, StepTrial
+from lm_factuality.benchmarks.biographies.decisions import DecidedFact, DecidedResponse
+from lm_factuality.benchmarks.biographies.known import Known
+from lm_factuality.benchmarks.biographies.types import Generation, Passage
+from lm_factuality.benchmarks.certifiable import Wanted
+from lm_factuality.benchmarks.certified import wrong_certificate
+from lm_factuality.cli import main
+from tests.judges.server import Act, JudgeServer
+
+PAINTER, SAILOR = "Ada Lind (painter)", "Ada Lind (sailor)"
+PASSAGES = (
+    Passage(PAINTER, "Ada Lind was a painter. She was born in Oslo in 1901. She painted harbours."),
+    Passage(SAILOR, "Ada Lind was a sailor. She sailed round the world in 1950. She was born in Bergen."),
+)
+OUTPUT = (
+    "Ada Lind was a painter born in Oslo in 1901 [1]. She painted harbours [1]. "
+    "Another Ada Lind was a sailor [2]. She sailed round the world in 1950 [2]."
+)
+FACTS = (
+    ("Ada Lind was a painter.", PAINTER),
+    ("Ada Lind was born in Oslo.", PAINTER),
+    ("She painted lighthouses.", None),
+    ("Ada Lind was a sailor.", SAILOR),
+    ("She sailed round the world in 1950.", SAILOR),
+)
+
+
+def fact(text, entity):
+    return DecidedFact(text, entity is not None, entity)
+
+
+def known(grouped=FACTS[1:], facts=FACTS):
+    decided = DecidedResponse(tuple(fact(*each) for each in facts), tuple(fact(*each) for each in grouped))
+    return Known(Generation("0", "Tell me a bio of Ada Lind", "Ada Lind", OUTPUT, PASSAGES), decided)
+
+
+A, B, C, D, E = FACTS
+
+
+@pytest.mark.parametrize(
+    ("grouped", "groups"),
+    [
+        ((B, D, E), [(PAINTER, (1,)), (SAILOR, (3, 4))]),
+        ((A, B, C, D, E), [(PAINTER, (0, 1)), (SAILOR, (3, 4))]),  # the third may be in either
+        ((A, C, B, D), [(PAINTER, (0, 1, 2)), (SAILOR, (3,))]),  # between two of one group
+        ((C, B), [(PAINTER, (1, 2))]),  # before the first
+        ((B, C), [(PAINTER, (1, 2))]),  # behind the last
+        ((B, D, A), [(PAINTER, (1,)), (SAILOR, (3,)), (PAINTER, (0,))]),
+        ((B, ("Made up by grouping.", PAINTER)), [(PAINTER, (1,))]),
+        ((C,), []),
+        ((("Ada Lind was a painter.", "A"), ("Ada Lind was a sailor.", "A")), []),  # letters
+    ],
+)
+def test_groups_are_runs_of_facts_with_one_entity(grouped, groups):
+    assert list(known(grouped).groups) == groups
+
+
+def test_a_verdict_is_known_of_a_fact_and_the_entity_that_the_files_name():
+    found = known(
+        [B, ("She painted lighthouses.", None), ("Ada Lind was a sailor.", None), ("She painted lighthouses.", PAINTER)]
+    )
+    assert found.verdicts == {
+        (0, PAINTER): True,
+        (1, PAINTER): True,
+        (2, PAINTER): False,
+        (2, SAILOR): False,
+        (3, SAILOR): True,
+        (3, PAINTER): False,  # not supported by the entity of its group
+        (4, SAILOR): True,
+    }
+    twice = known([(FACTS[0][0], PAINTER), (FACTS[3][0], None), (FACTS[1][0], PAINTER)], (A, D, B))
+    assert twice.verdicts[1, PAINTER] is False
+    contradicted = known([("Ada Lind was a painter.", None), B], (A, B))
+    assert (0, PAINTER) not in contradicted.verdicts
+    assert contradicted.verdicts == {(1, PAINTER): True}
+    elsewhere = known(facts=(("Ada Lind was a painter.", "Ada Lind (who is no candidate)"),), grouped=())
+    assert elsewhere.verdicts == {}
+
+
+def test_facts_are_beside_their_sentences_in_order():
+    assert [each.sentence for each in known().judged.facts] == [0, 0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("own", "released", "count"),
+    [
+        (["Ada Lind was born in Oslo."], ["She was born in Oslo."], 1),  # pronoun or name
+        (["She was born in Oslo."], ["She was born in Bergen."], 0),
+        (["She sailed.", "She sailed."], ["She sailed."], 1),  # one to one
+        (["She sailed round the world."], ["She sailed round the world.", "She sailed round the world in 1950."], 1),
+        (
+            ["She painted harbours.", "She painted harbours by night."],
+            ["She painted harbours by night.", "She painted harbours."],
+            2,
+        ),
+    ],
+)
+def test_facts_are_matched_one_to_one(own, released, count):
+    assert tally.matched(own, released, "Ada Lind") == count
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("In the late 19th century.", True),
+        ("A sailor of Bergen.", True),
+        ("She sang.", True),
+        ("She painted harbours.", False),
+        ("Lind is known for harbours.", False),
+        ("His ultimate fate remains unknown.", False),
+    ],
+)
+def test_fragments_have_no_verb(text, expected):
+    assert tally.is_fragment(text) is expected
+
+
+@pytest.mark.parametrize("groups", [((0, 1, 2, 3, 4),), ((0, 1), (2, 3, 4)), ((0,), (1,), (2,), (3,), (4,)), ((0, 3), (1, 2, 4))])
+def test_groups_are_counted_as_sklearn_counts_them(groups):
+    from dataclasses import replace
+
+    each = known((A, C, B, D, E))
+    counted = tally.grouped(each, [replace(each.judged, groups=groups)])
+    labels = [next(number for number, group in enumerate(groups) if fact in group) for fact in range(5)]
+    assert counted.counts["rand"] == pytest.approx(adjusted_rand_score([0, 0, 0, 1, 1], labels))
+    assert counted.counts["exact"] == (counted.counts["rand"] == 1)
+    assert sum(counted.counts[name] for name in ("tp", "fp", "fn", "tn")) == 10
+
+
+def test_kappa_is_that_of_sklearn():
+    truth, said = [True] * 9 + [False] * 4, [True] * 7 + [False] * 2 + [True] + [False] * 3
+    pairs = list(zip(said, truth, strict=True))
+    counts = {name: pairs.count(kind) for name, kind in (("tp", (True, True)), ("fp", (True, False)), ("fn", (False, True)))}
+    assert tally.kappa({**counts, "tn": pairs.count((False, False))}) == pytest.approx(cohen_kappa_score(truth, said))
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Released files of six names, and no earlier answers."""
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
+    names = [f"Ada {word}" for word in ("Lind", "Berg", "Dahl", "Moe", "Vik", "Aas")]
+    rows, facts, grouped = [], [], []
+    for name in names:
+        docs = [{key: text.replace("Ada Lind", name) for key, text in vars(each).items()} for each in PASSAGES]
+        rows.append({"question": f"Tell me a bio of {name}", "output": OUTPUT.replace("Ada Lind", name), "docs": docs})
+        decided = [
+            {
+                "atom": text.replace("Ada Lind", name),
+                "is_supported": entity is not None,
+                "supporting_topic": entity and entity.replace("Ada Lind", name),
+            }
+            for text, entity in FACTS
+        ]
+        facts.append(decided)
+        grouped.append(decided[1:])
+    generations, decisions = tmp_path / "generations.json", tmp_path / "decisions.json"
+    generations.write_text(json.dumps({"data": rows}))
+    decisions.write_text(json.dumps({"decisions": [*facts, None], "global_decisions": [*grouped, None]}))
+    return [str(generations), str(decisions)]
+
+
+def certified(judge, step, files, out, *more):
+    arguments = ["certify", "--judge", judge, "--setting", f"biographies_{step}", "--data", *files, "--out", str(out), *more]
+    assert main(arguments) == 0
+    return json.loads(out.read_text())
+
+
+def test_each_step_of_the_judge_without_a_model(files, tmp_path):
+    found = {name: certified("lexical", name, files, tmp_path / f"{name}.json") for name in STEPS}
+    scores = {name: each["scores"]["ALL"] for name, each in found.items()}
+    assert scores["grouping"]["tp"] + scores["grouping"]["fn"] == 6  # facts 1 and 2 are of unknown or of one group
+    assert scores["grouping"]["f1"] == 1
+    assert scores["linking"] == {"right": 12, "groups": 12, "accuracy": 1}
+    assert scores["verification"]["tp"] + scores["verification"]["fn"] == 24
+    assert scores["verification"]["fp"] + scores["verification"]["tn"] == 12
+    assert scores["verification"]["recall"] > 0.9
+    assert scores["decomposition"]["released"] == 30
+    assert found["linking"]["baselines"]["first retrieved"]["accuracy"] == 0.5
+    assert found["linking"]["baselines"]["released"]["accuracy"] == 1
+    assert found["verification"]["baselines"]["all supported"]["recall"] == 1
+    assert found["verification"]["baselines"]["none supported"]["balanced_accuracy"] == 0.5
+    assert found["decomposition"]["baselines"]["each sentence"]["facts"] == 24
+    for name, each in found.items():
+        low, high = each["intervals"][each_headline(name)]
+        assert low <= scores[name][each_headline(name)] <= high
+        assert each["data"] | {"rows": 6, "of": 6, "is_published": False, "without": 0} == each["data"]
+
+
+def each_headline(name):
+    return SETTINGS[name].headline[0]
+
+
+@pytest.fixture
+def judge(tmp_path, monkeypatch):
+    """(YAML of a judge, its server): it takes all facts for those of one individual, and supports nothing."""
+    monkeypatch.setenv("OPENAI_API_KEY", "key-of-nobody")
+
+    def answer(prompt, attempt):
+        if '{"groups"' in prompt:
+            count = int(re.findall(r"^(\d+)\. ", prompt, flags=re.MULTILINE)[-1])
+            return Act(text=json.dumps({"groups": [list(range(1, count + 1))]}))
+        if "Ada Moe" in prompt:
+            return Act(text="I would rather not say.")
+        return Act(text=json.dumps({"reason": "so", "verdict": "not_supported"}))
+
+    server = JudgeServer(answer)
+    path = tmp_path / "judge.yaml"
+    path.write_text(yaml.safe_dump({"backend": "openai", "model": "small-judge", "base_url": server.base_url}))
+    yield str(path), server
+    server.close()
+
+
+def test_a_judge_that_does_not_read_scores_as_its_baseline(files, judge, tmp_path, capsys):
+    config, server = judge
+    planned = ["certify", "--judge", config, "--setting", "biographies_grouping", "--data", *files, "--dry-run"]
+    assert main(planned) == 0
+    assert not server.attempts
+    assert re.search(r"biographies_grouping +6 +6 +0 +6 +12", capsys.readouterr().out)
+    found = certified(config, "grouping", files, tmp_path / "grouping.json")
+    assert found["scores"]["ALL"] == found["baselines"]["one group"]
+    assert found["usage"]["calls"] == 6
+    found = certified(config, "verification", files, tmp_path / "verification.json")
+    unscored = found["scores"]["unscored"]
+    assert (unscored["responses"], unscored["items"]) == (1, 6)
+    assert list(unscored["reasons"]) == ["no JSON object"]
+    assert (found["scores"]["ALL"]["tp"], found["scores"]["ALL"]["tn"]) == (0, 10)
+
+
+def test_a_random_part_is_the_same_every_time(files, tmp_path):
+    parts = [certified("lexical", "linking", files, tmp_path / "part.json", "--rows", "2") for _ in range(2)]
+    assert parts[0]["data"]["rows"] == 2
+    assert parts[0]["scores"] == parts[1]["scores"]
+    assert parts[0]["scores"]["ALL"]["groups"] == 4
+
+
+def published(judge, files):
+    """A certificate as of the published data."""
+    trial = StepTrial("grouping", Wanted(files=tuple(map(Path, files))))
+    data = {**trial.data, "is_published": True, "git_blob": SETTINGS["grouping"].blob}
+    return to_certificate(
+        judge, "biographies_grouping", trial.measure(judge), prompt_hashes=trial.prompt_hashes(judge), data=data
+    )
+
+
+def test_what_is_certified_is_found_by_runs_of_the_judge_and_said_of_each_step(files, tmp_path):
+    config = load_judge_config("lexical")
+    with Judge.open(config) as judge:
+        certificate = published(judge, files)
+        save_certificate(certificate, None)
+        found = find_certificate(judge)
+    metadata = {"judge_config": config.describe(BENCHMARK.generation({}).prompt_names), "judge_certificate": found}
+    stated = {each.step.partition(" ")[0]: each for each in BENCHMARK.certified(metadata)}
+    assert [name for name, each in stated.items() if each.is_certified] == ["grouping"]
+    assert stated["grouping"].text.startswith(
+        "F1 of pairs of facts 100.0% [100.0%, 100.0%], on 6 of 6 responses (biographies_grouping"
+    )
+    assert stated["linking"].text == ("not certified; run lm-factuality certify --judge lexical --setting biographies_linking")
+    other = {**metadata, "judge_config": {**metadata["judge_config"], "prompt_hashes": {"biographies/group": "0" * 16}}}
+    assert "its certificate is of other prompts" in BENCHMARK.certified(other)[1].text
+    assert BENCHMARK.certified({}) == []
+
+
+def test_a_certificate_of_other_prompts_is_not_found(files, tmp_path):
+    with Judge.open(load_judge_config("lexical")) as judge:
+        certificate = published(judge, files)
+        save_certificate({**certificate, "prompt_hashes": {"biographies/group": "0" * 16}}, None)
+        assert find_certificate(judge) is None
+        save_certificate({**certificate, "prompt_hashes": {"biographies/gone": "0" * 16}}, None)
+        assert find_certificate(judge) is None
+
+
+FORGERIES = {
+    "better": (lambda forged: forged["scores"]["ALL"].update(f1=0.99, precision=0.99), "do not follow from their counts"),
+    "no counts": (lambda forged: forged["scores"]["ALL"].pop("tp"), "no scores with their counts"),
+    "infinite": (lambda forged: forged["scores"]["ALL"].update(tp=1e300), "no scores with their counts"),
+    "no intervals": (lambda forged: forged.update(intervals={}), "its intervals are none"),
+    "upside down": (lambda forged: forged["intervals"].update(f1=[0.9, 0.2]), "its intervals are none"),
+    "another prompt": (lambda forged: forged["prompt_hashes"].update({"biographies/group": "0" * 16}), "is not that of suite"),
+    "other prompts": (
+        lambda forged: forged["prompt_hashes"].update({"felm/segment_cot": "0" * 16}),
+        "are not those of the prompts",
+    ),
+    "another setting": (lambda forged: forged.update(setting="biographies_everything"), "its setting"),
+    "another judge": (lambda forged: forged["judge"].update(model="m"), "its model is not that of the run"),
+    "another identity": (lambda forged: forged.update(identity=json.dumps(["openai m", "", {}, 1, {}])), "its identity is"),
+    "another way": (
+        lambda forged: forged.update(identity=json.dumps([*json.loads(forged["identity"]), {"verify": "page"}])),
+        "verify",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_certificate_is_known(name, files):
+    forge, expected = FORGERIES[name]
+    with Judge.open(load_judge_config("lexical")) as judge:
+        forged = json.loads(json.dumps(published(judge, files)))
+        described, version = judge.config.describe(["biographies/group"]), forged["suite_version"]
+    assert list(wrong_certificate(forged, described, (version,))) == []
+    forge(forged)
+    assert any(expected in wrong for wrong in wrong_certificate(forged, described, (version,)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            ["--setting", "biographies_grouping", "--sample"],
+            "--sample is not for --setting biographies_grouping, but for segment_",
+        ),
+        (["--rows", "3"], "--rows is not for --setting segment_doc, but for biographies_"),
+        (["--setting", "biographies_linking", "--rows", "0"], "--rows: found 0"),
+        (["--setting", "biographies_linking", "--data", "one.json"], "--data: found 1 files"),
+    ],
+)
+def test_options_that_mean_nothing_are_errors(arguments, expected, capsys):
+    assert main(["certify", "--judge", "lexical", *arguments]) == 1
+    assert expected in capsys.readouterr().err
+
+
+def test_files_that_say_nothing_of_a_step_are_an_error(shared, capsys):
+    folder = shared / "data" / "ambigbio"
+    files = [str(folder / "generations_chatgpt-0301.json.gz"), str(folder / "decisions" / "chatgpt-0301__no-ambig.json.gz")]
+    assert main(["certify", "--judge", "lexical", "--setting", "biographies_grouping", "--data", *files]) == 1
+    assert "271 responses, of which none tells of grouping" in capsys.readouterr().err
+
+
+def test_groups_in_the_released_files_are_about_as_many_as_these_state(shared):
+    from lm_factuality.benchmarks.biographies.decisions import read_decisions
+
+    for name, least in (("chatgpt-0301", 0.97), ("llama2-13b-chat", 0.99)):
+        decisions = read_decisions(shared / "data" / "ambigbio" / "decisions" / f"{name}__ambig.json.gz")
+        generation = Generation("0", "q", "n", "A text of one sentence.", ())
+        runs = [max(1, len(Known(generation, each).groups)) for each in decisions.responses if each is not None]
+        assert least < sum(runs) / len(runs) / decisions.recorded["num_groups"] <= 1
