@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import accumulate
 
 from lm_factuality.benchmarks.biographies.decisions import DecidedResponse
@@ -40,12 +40,12 @@ class Known:
             (0.0, []) for _ in bags
         ]  # by the last fact's sentence: words, all facts' sentences
         for own in (words(fact.text) for fact in self.decided.facts):
-            reached = accumulate(best, lambda one, other: max(one, other, key=lambda each: each[0]))
+            reached = accumulate(best, _better)
             best = [
-                (found + len(own & bag) / (len(own) or 1), [*numbers, number])
-                for number, ((found, numbers), bag) in enumerate(zip(reached, bags, strict=True))
+                (found + len(own & bag) / (len(own) or 1), [*places, number])
+                for number, ((found, places), bag) in enumerate(zip(reached, bags, strict=True))
             ]
-        numbers = max(best, key=lambda each: each[0])[1] if best else []
+        numbers = reduce(_better, best)[1] if best else []
         facts = tuple(Fact(fact.text, number) for fact, number in zip(self.decided.facts, numbers, strict=False))
         return JudgedBiography(self.generation, started.sentences, facts, (), started.entities, (), ())
 
@@ -114,3 +114,7 @@ def match(
 def words(text: str) -> set[str]:
     """The words of a text, in small letters."""
     return set(_WORD.findall(text.lower()))
+
+
+def _better(one: tuple[float, list[int]], other: tuple[float, list[int]]) -> tuple[float, list[int]]:
+    return other if other[0] > one[0] else one
