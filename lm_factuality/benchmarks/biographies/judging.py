@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from judges.lexical.facts import split_facts
 from lm_factuality.benchmarks.biographies import decompose, group, matrix
 from lm_factuality.benchmarks.biographies.generations import from_doc
 from lm_factuality.benchmarks.biographies.method import (
     Settings,
-    begin,
     group_subjects,
     judge_biographies,
     pairs_of_all,
@@ -19,7 +18,7 @@ from lm_factuality.benchmarks.biographies.method import (
 )
 from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
 from lm_factuality.benchmarks.biographies.records import to_record
-from lm_factuality.benchmarks.biographies.summary import BOUNDED, MEANS, Row, summarise
+from lm_factuality.benchmarks.biographies.summary import MEANS, Row, summarise
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography
 from lm_factuality.ground.console import counted, interval, shown
 from lm_factuality.ground.packaged import load_yaml
@@ -42,26 +41,34 @@ class AmbigBio:
 
     name = "ambigbio"
     kinds = ("decompose", "group", "verify")
-    prompt_names = (decompose.PROMPT, group.PROMPT, matrix.PROMPT, matrix.PROMPT_PAGE, matrix.PROMPT_BY_LOGPROBS)
+    prompt_names: ClassVar[Sequence[str]] = (
+        decompose.PROMPT,
+        group.PROMPT,
+        matrix.PROMPT,
+        matrix.PROMPT_PAGE,
+        matrix.PROMPT_BY_LOGPROBS,
+    )
 
     def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
         try:
             from_doc(doc, "")
         except ValueError as error:
-            return f"'doc': {error}; is this a sample of ambigbio?"
+            return f"'doc': {error}; is this a sample of {self.name}?"
         return None if len(responses) == 1 else f"found {len(responses)} responses, expected one"
 
     def plan(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[tuple[str, Plan]]:
         """What facts there will be is not known before; the second and the third step are planned on those that rules find,
         which are fewer than a model's."""
-        judged = [begin(from_doc(doc, text)) for doc, (text,) in zip(docs, responses, strict=True)]
+        judged = [self.settings.begin(from_doc(doc, text)) for doc, (text,) in zip(docs, responses, strict=True)]
         likely = [_with_rules(each) for each in judged if not each.abstained and each.problem is None]
         pairs = pairs_of_all(likely, self.settings)
-        facts, groups = decompose.FactsReply, group.GroupsReply
+        sentences, facts = sentence_subjects(judged, self.settings), decompose.FactsReply
+        grouped, groups = group_subjects(likely, self.settings), group.GroupsReply
+        split, cut = (f"{self.settings.folder}/{step}" for step in ("decompose", "group"))
         return [
-            ("decomposing", judge.plan(decompose.PROMPT, sentence_subjects(judged, self.settings.facts), samples=1, reply=facts)),
-            ("grouping", judge.plan(group.PROMPT, group_subjects(likely), samples=1, reply=groups, max_tokens=group.MAX_TOKENS)),
-            ("verifying", matrix.plan_pairs(judge, pairs)),
+            ("decomposing", judge.plan(split, sentences, samples=1, reply=facts)),
+            ("grouping", judge.plan(cut, grouped, samples=1, reply=groups, max_tokens=group.MAX_TOKENS)),
+            ("verifying", matrix.plan_pairs(judge, pairs, self.settings.folder)),
         ]
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
@@ -69,7 +76,7 @@ class AmbigBio:
         return [self._record(each) for each in judge_biographies(judge, generations, self.settings)]
 
     def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
-        started = begin(from_doc(doc, responses[0]))
+        started = self.settings.begin(from_doc(doc, responses[0]))
         return self._record(started if started.abstained or started.problem else replace(started, problem=reason))
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
@@ -85,7 +92,7 @@ class AmbigBio:
 
     def table(self, summary: Mapping[str, Any]) -> Table:
         columns = ("score", "#mean", "#95% interval", "#responses", "#worst / best")
-        rows = [_line(name, summary[name]) for name in (*MEANS, "respond_ratio")]
+        rows = [line_of(name, summary[name]) for name in (*MEANS, "respond_ratio")]
         unscored, types, without = summary["unscored"], summary["types"], summary["without_page"]
         notes = [
             f"{summary['responses']} responses, {summary['abstained']} abstain, {unscored['responses']} without all scores; "
@@ -119,8 +126,9 @@ def _with_rules(judged: JudgedBiography) -> JudgedBiography:
     return replace(judged, facts=facts)
 
 
-def _line(name: str, each: Mapping[str, Any]) -> tuple[str, ...]:
-    bounds = f"{shown(each['worst'], '.3f')} / {shown(each['best'], '.3f')}" if name in BOUNDED else ""
+def line_of(name: str, each: Mapping[str, Any]) -> tuple[str, ...]:
+    """A score of a summary as a row of the table."""
+    bounds = f"{shown(each['worst'], '.3f')} / {shown(each['best'], '.3f')}" if "worst" in each else ""
     return name, shown(each["value"], ".3f"), interval(each["interval"], ".3f"), str(each["responses"]), bounds
 
 
