@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from judges.backends import capabilities, open_backend
+from judges.typed import read_reply
 from lm_factuality import __version__
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.felm.certificate import is_published, own_hashes, wrong_certificate
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from judges.answers import Answer
     from judges.config import JudgeConfig
     from judges.judge import Judge
+    from judges.typed import Check, R, Typed
 
 _MOST_SAMPLES = 1000  # answers of a judge to one question
 _ROUNDED = 1e-3  # the judge writes probabilities with four digits
@@ -170,3 +172,17 @@ class _Offline:
         count = self.config.samples if samples is None else samples
         answers = (answer for _, answer in self._backend.answer([Request("", subject=each) for each in subjects]))
         return [[answer] * count for answer in answers]
+
+    def ask_typed(
+        self,
+        prompt_name: str,
+        reply: type[R],
+        subjects: Sequence[Mapping[str, Any]],
+        description: str,
+        check: Check[R] | None = None,
+        samples: int | None = None,
+        **rest: Any,
+    ) -> list[list[Typed[R]]]:
+        answers = self.ask(prompt_name, subjects, description, samples)
+        pairs = zip(answers, subjects, strict=True)
+        return [[read_reply(answer, reply, subject, check) for answer in each] for each, subject in pairs]
