@@ -18,6 +18,7 @@ from lm_factuality.benchmarks.biographies.summary import why_unscored
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.declaration import DIFFERENCE, F1, PRECISION, RECALL, SHARE, Score
 from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
+from lm_factuality.ground.thinking import UNFINISHED
 
 _OF_ENTITIES = ("d_factscore", "difference", "num_entities", "one_bio_many_entities")
 _BOUNDED = ("f1_at_k", "precision", "factscore")
@@ -89,7 +90,7 @@ def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> dict[s
             found[f"d_factscore_{which}"] = getattr(
                 of_entities, f"d_factscore_{which}", float(which == "best") if is_lost else None
             )
-    found["respond_ratio"] = float(not judged.abstained)
+    found["respond_ratio"] = None if reason == UNFINISHED else float(not judged.abstained)
     index = judged.generation.index
     parts = {name: None if value is None else Outcome(value, index) for name, value in found.items()}
     return {**parts, "unscored": reason}

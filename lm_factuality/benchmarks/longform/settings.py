@@ -10,7 +10,6 @@ from lm_factuality.benchmarks.biographies.pages import EVIDENCE
 from lm_factuality.benchmarks.factor.corpus import Column, Corpus, TableYaml, metadata_of, read_yaml, to_corpus
 from lm_factuality.ground.settings import STRICT
 
-_JUDGE = "no judge: name one by --metadata judge=CONFIG or in the YAML ('lexical' needs no model and is for trying out)"
 _PROMPTS = "expected one source of prompts: dataset_path or metadata.longfact"
 _KNOWN = "expected one thing to verify facts against: metadata.knowledge (an index, or pages) or metadata.columns.passages"
 K = (64,)  # facts that are enough, unless a task says otherwise: the median of LongFact's responses
@@ -86,8 +85,7 @@ def parse_task(config: Mapping[str, Any]) -> LongFormTask:
     given, path = metadata_of(config), config.get("dataset_path")
     columns = given.get("columns")
     in_column = isinstance(columns, Mapping) and bool(columns.get("passages"))
-    wrong = [] if given.get("judge") else [_JUDGE]
-    wrong += [] if bool(path) != bool(given.get("longfact")) else [_PROMPTS]
+    wrong = [] if bool(path) != bool(given.get("longfact")) else [_PROMPTS]
     wrong += [] if bool(given.get("knowledge")) != in_column else [_KNOWN]
     yaml = read_yaml(_Yaml, config, wrong)
     metadata, table = yaml.metadata, to_corpus(yaml, config, path)

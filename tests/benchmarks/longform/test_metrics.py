@@ -10,6 +10,7 @@ import pytest
 from lm_factuality.benchmarks.biographies.method import NO_FACTS, NO_SENTENCES
 from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography, Judgement
 from lm_factuality.benchmarks.longform.metrics import Tally, row_metrics
+from lm_factuality.ground.thinking import UNFINISHED
 
 
 def f1_at(supported: int, not_supported: int, k: int) -> float:
@@ -73,6 +74,7 @@ def test_further_values_of_k_are_scores_of_their_own():
         ({"problem": NO_FACTS}, 0, (0, 0), 1, None),
         ({"problem": NO_SENTENCES}, 0, (0, 0), 1, None),
         ({"problem": "the judge failed: down"}, None, (0, 1), 1, "the judge failed: down"),
+        ({"problem": UNFINISHED}, None, (0, 1), None, UNFINISHED),
     ],
 )
 def test_a_response_without_facts(changes, f1, ends, responds, unscored):

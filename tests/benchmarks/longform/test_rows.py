@@ -82,7 +82,6 @@ def test_several_titles_are_candidates(read, tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"judge": None}, "no judge: name one by --metadata judge=CONFIG"),
         ({"knowledge": None}, "expected one thing to verify facts against: metadata.knowledge"),
         ({"path": None}, "expected one source of prompts: dataset_path or metadata.longfact"),
         ({"longfact": "objects"}, "expected one source of prompts"),
