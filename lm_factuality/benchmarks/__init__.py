@@ -6,10 +6,12 @@ names its ``Benchmark``. Importing this package makes the prompts of the suite's
 """
 
 import pkgutil
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
 from lm_factuality.ground.engine import require_engine
 
@@ -17,7 +19,7 @@ require_engine()
 
 from judges.templates import register_prompts  # noqa: E402
 from lm_factuality.benchmarks.declaration import Benchmark  # noqa: E402
-from lm_factuality.ground.errors import ConfigError, did_you_mean  # noqa: E402
+from lm_factuality.ground.errors import ConfigError, did_you_mean, listed  # noqa: E402
 from lm_factuality.ground.sources import Source  # noqa: E402
 from lm_factuality.harness.generation import Generation  # noqa: E402
 
@@ -88,7 +90,8 @@ def find_source(name: str) -> Source:
     sources = all_sources()
     if name in sources:
         return sources[name]
-    raise ConfigError(f"no data source is called {name!r}, expected one of {', '.join(sources)}{did_you_mean(name, sources)}")
+    known = f"expected one of {listed(list(sources))}, as 'lm-factuality data ls' lists them"
+    raise ConfigError(f"no data source is called {name!r}, {known}{did_you_mean(name, sources)}")
 
 
 def generation_names() -> list[str]:
@@ -96,8 +99,8 @@ def generation_names() -> list[str]:
     return [each.kind for each in all_benchmarks() if each.generation is not None]
 
 
-def find_generation(name: str) -> Generation:
-    """What a judge does for the benchmark called ``name``, with its default settings.
+def find_generation(name: str, metadata: Mapping[str, Any] | None = None) -> Generation:
+    """What a judge does for the benchmark called ``name``, with the settings of ``metadata``.
 
     Raises:
         ConfigError: there is none.
@@ -108,4 +111,4 @@ def find_generation(name: str) -> Generation:
         raise ConfigError(
             f"no benchmark with judged generations is called {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}"
         )
-    return benchmark.generation({})
+    return benchmark.generation(metadata or {})

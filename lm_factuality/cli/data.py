@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -16,12 +17,10 @@ if TYPE_CHECKING:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    from lm_factuality.benchmarks import all_sources
-
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, line in (("ls", "list"), ("fetch", "download and check"), ("verify", "check only")):
         action = actions.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]} the published benchmarks.")
-        action.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(all_sources())}; all if none is named")
+        action.add_argument("names", nargs="*", metavar="NAME", help="of 'data ls', or a pattern; all if none is named")
         action.add_argument("--data-dir", help="verify the files of this folder instead of the downloads")
     references.add(actions)
 
@@ -35,9 +34,11 @@ def data(parsed: argparse.Namespace) -> int:
     """
     from lm_factuality.benchmarks import all_sources, find_source
 
+    known = all_sources()
     if parsed.data_dir and parsed.action != "verify":
         raise ConfigError(f"--data-dir is for 'data verify'; 'data {parsed.action}' is about the downloads")
-    sources = [find_source(name) for name in parsed.names] or list(all_sources().values())
+    names = [found for name in parsed.names for found in fnmatch.filter(known, name) or [name]] or list(known)
+    sources = [find_source(name) for name in dict.fromkeys(names)]
     if parsed.action == "ls":
         _list(sources)
     elif failures := [line for source in sources if (line := _fetch_or_verify(parsed, source))]:

@@ -33,6 +33,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--linking", choices=("greedy", "hungarian"), help="ambigbio: how individuals get entities")
     parser.add_argument("--facts", choices=("standalone", "as_written"), help="ambigbio: whether facts name whom they are about")
     parser.add_argument("--protocol", choices=("paper", "code"), help="ambigbio: the paper's choices or its code's")
+    parser.add_argument(
+        "--metadata", default="", metavar="KEY=VALUE,...", help="settings of the run, such as knowledge=INDEX,k=64, or as JSON"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print calls, tokens and cost; send nothing")
     parser.add_argument("--max-cost", type=float, metavar="USD", help="stop before this is spent; the config has to name prices")
 
@@ -93,8 +96,8 @@ def judge(parsed: argparse.Namespace) -> int:
 
 
 def _find_generation(parsed: argparse.Namespace) -> Generation:
-    """The benchmark, with its settings if it has any: of those that are judged only AmbigBio has options here."""
-    from lm_factuality.benchmarks import find_generation
+    """The benchmark, with the settings of the run; of those that are judged only AmbigBio has options of its own."""
+    from lm_factuality.benchmarks import find_benchmark, find_generation
     from lm_factuality.benchmarks.biographies.judging import AmbigBio
     from lm_factuality.benchmarks.biographies.method import Settings
     from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
@@ -107,7 +110,20 @@ def _find_generation(parsed: argparse.Namespace) -> Generation:
     own = ("generations", "knowledge", "linking", "facts", "protocol")
     if given := [f"--{name}" for name in own if getattr(parsed, name) is not None]:
         raise ConfigError(f"{', '.join(given)}: only for {AmbigBio.name}, not for {parsed.task}")
-    return find_generation(parsed.task)
+    metadata, known = _metadata(parsed.metadata), getattr(find_benchmark(parsed.task), "settings", ())
+    if unknown := [name for name in metadata if name not in known]:
+        raise ConfigError(f"--metadata: {parsed.task} has no setting {unknown[0]!r}; known: {', '.join(known) or 'none'}")
+    return find_generation(parsed.task, metadata)
+
+
+def _metadata(text: str) -> dict[str, Any]:
+    """Settings as lm_eval's command line has them: ``KEY=VALUE,...``, or JSON."""
+    import yaml
+
+    try:
+        return dict(yaml.safe_load(text if text.startswith("{") else f"{{{text.replace('=', ': ')}}}"))
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--metadata: {text!r} cannot be read: {error}; expected KEY=VALUE,... or JSON") from error
 
 
 def _knowledge(generation: Generation) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Writes the embedded default's data: ``sample_corpus.jsonl``, which ``factor-gen`` makes ``sample_factor`` from,
-``sample_felm.jsonl`` and ``sample_ambigbio*.json`` in the formats of the published benchmarks, and the encyclopedia itself.
+``sample_felm.jsonl`` and ``sample_ambigbio*.json`` in the formats of the published benchmarks, the prompts of
+``sample_longform``, and the encyclopedia itself.
 
 ``python -m lm_factuality.sample.build --out tasks/sample``
 """
@@ -13,11 +14,12 @@ from typing import Any
 
 from lm_factuality.ground.files import write_json, write_lines
 from lm_factuality.sample.answers import build_answers
-from lm_factuality.sample.articles import build_documents, corpus
+from lm_factuality.sample.articles import Article, build_documents, corpus
 from lm_factuality.sample.biographies import build_biographies
 from lm_factuality.sample.world import Entity, World, build_world
 
 ANSWERS = 120
+_PROMPTS = {"town": "Tell me about the town of {}.", "institution": "Write an article about the {}."}
 
 
 def write_encyclopedia(world: World, path: Path) -> int:
@@ -38,6 +40,18 @@ def _write(path: Path, records: Iterable[Mapping[str, Any]]) -> int:
     lines = [json.dumps(record, ensure_ascii=False) for record in records]
     write_lines(path, lines)
     return len(lines)
+
+
+def write_prompts(world: World, path: Path) -> int:
+    """Writes one JSON object a place (prompt, title, topic, the passages on it); returns how many."""
+    places = [article for article in corpus(world) if article.entity.kind != "person"]
+    return _write(path, map(_prompt, places))
+
+
+def _prompt(article: Article) -> dict[str, Any]:
+    about = article.entity
+    passages = [{"title": about.title, "text": article.body}]
+    return {"prompt": _PROMPTS[about.kind].format(about.name), "title": about.title, "topic": about.kind, "passages": passages}
 
 
 def write_biographies(world: World, folder: Path) -> int:
@@ -62,10 +76,11 @@ def main(argv: list[str] | None = None) -> None:
     articles = write_encyclopedia(world, arguments.out / "encyclopedia.jsonl")
     answers = _write(arguments.out / "sample_felm.jsonl", build_answers(world, ANSWERS))
     biographies = write_biographies(world, arguments.out)
+    prompts = write_prompts(world, arguments.out / "sample_longform.jsonl")
     parser.exit(
         0,
-        f"{documents} documents, {answers} answers, {biographies} biographies and {articles} articles written to "
-        f"{arguments.out}\n",
+        f"{documents} documents, {answers} answers, {biographies} biographies, {prompts} prompts and {articles} articles "
+        f"written to {arguments.out}\n",
     )
 
 

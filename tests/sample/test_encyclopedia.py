@@ -9,7 +9,7 @@ import re
 import pytest
 
 from lm_factuality.sample.articles import build_documents, corpus, training_stream
-from lm_factuality.sample.build import write_encyclopedia
+from lm_factuality.sample.build import write_encyclopedia, write_prompts
 from lm_factuality.sample.render import FRAMES, held_out_forms, render, topics, training_forms
 from lm_factuality.sample.world import build_world
 from tests.conftest import TASKS
@@ -25,6 +25,10 @@ def world():
 def test_the_committed_files_are_what_the_seed_gives(world, tmp_path):
     write_encyclopedia(world, tmp_path / "encyclopedia.jsonl")
     assert (tmp_path / "encyclopedia.jsonl").read_bytes() == (SAMPLE / "encyclopedia.jsonl").read_bytes(), "run: make sample"
+    write_prompts(world, tmp_path / "sample_longform.jsonl")
+    assert (tmp_path / "sample_longform.jsonl").read_bytes() == (SAMPLE / "sample_longform.jsonl").read_bytes(), (
+        "run: make sample"
+    )
 
 
 def test_another_seed_is_another_world(world):

@@ -21,6 +21,7 @@ from lm_factuality.retrieval.bm25 import Searcher
 
 PROMPT = "biographies/decompose"
 FACTS = ("standalone", "as_written")
+_WORD = re.compile(r"\w+")
 _FIXED = 7  # demonstrations that are in every prompt
 _CITATION = re.compile(r"\s*\[\s*\d+(?:\s*[,;\u2013-]\s*\d+)*\s*\]")
 _HALF_CITATION = re.compile(r"\s*\[[\d,;\s\u2013'-]*$")  # of an output that was cut off
@@ -86,9 +87,17 @@ class FactsReply(Reply):
 
 
 def check_facts(reply: FactsReply, subject: Mapping[str, Any]) -> str:
-    """A :data:`judges.typed.Check`: every fact has two words, and none is a circumstance alone ("In the late 19th century.")."""
+    """A :data:`judges.typed.Check`: every fact has two words, and none is a circumstance alone ("In the late 19th century.");
+    there are no more of them than a sentence can state."""
+    if len(reply.facts) > most_facts(subject["sentence"]):
+        return f"{len(reply.facts)} facts of a sentence of {len(_WORD.findall(subject['sentence']))} words"
     wrong = (text for text in reply.facts if not _fact(text) or is_adverbial(text))
     return next((f"not a whole sentence: {text[:80]!r}" for text in wrong), "")
+
+
+def most_facts(sentence: str) -> int:
+    """No sentence states more facts than it has words, or, where words are not set apart, than an eighth of its characters."""
+    return max(len(_WORD.findall(sentence)), len(sentence) // 8) + 1
 
 
 def to_decomposition(read: Typed[FactsReply]) -> Decomposition:

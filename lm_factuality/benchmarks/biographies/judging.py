@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from judges.lexical.facts import split_facts
 from lm_factuality.benchmarks.biographies import decompose, group, matrix
@@ -12,7 +12,6 @@ from lm_factuality.benchmarks.biographies.bound import most_of
 from lm_factuality.benchmarks.biographies.generations import from_doc
 from lm_factuality.benchmarks.biographies.method import (
     Settings,
-    begin,
     decompose_all,
     group_subjects,
     judge_biographies,
@@ -21,7 +20,7 @@ from lm_factuality.benchmarks.biographies.method import (
 )
 from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
 from lm_factuality.benchmarks.biographies.records import to_record
-from lm_factuality.benchmarks.biographies.summary import BOUNDED, MEANS, Row, summarise
+from lm_factuality.benchmarks.biographies.summary import MEANS, Row, summarise
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography
 from lm_factuality.ground.console import counted, interval, shown
 from lm_factuality.ground.packaged import load_yaml
@@ -44,21 +43,28 @@ class AmbigBio:
 
     name = "ambigbio"
     kinds = ("decompose", "group", "verify")
-    prompt_names = (decompose.PROMPT, group.PROMPT, matrix.PROMPT, matrix.PROMPT_PAGE, matrix.PROMPT_BY_LOGPROBS)
+    prompt_names: ClassVar[Sequence[str]] = (
+        decompose.PROMPT,
+        group.PROMPT,
+        matrix.PROMPT,
+        matrix.PROMPT_PAGE,
+        matrix.PROMPT_BY_LOGPROBS,
+    )
 
     def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
         try:
             from_doc(doc, "")
         except ValueError as error:
-            return f"'doc': {error}; is this a sample of ambigbio?"
+            return f"'doc': {error}; is this a sample of {self.name}?"
         return None if len(responses) == 1 else f"found {len(responses)} responses, expected one"
 
     def plan(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[tuple[str, Plan]]:
         """What facts there will be is known of responses that the judge has taken apart already. Of others the second and the
         third step are planned on those that rules find, which are fewer than a model's, and bounded by what it may write."""
-        judged = [begin(from_doc(doc, text)) for doc, (text,) in zip(docs, responses, strict=True)]
+        judged = [self.settings.begin(from_doc(doc, text)) for doc, (text,) in zip(docs, responses, strict=True)]
+        split, cut = (f"{self.settings.folder}/{step}" for step in ("decompose", "group"))
         judged = [each for each in judged if not each.abstained and each.problem is None]
-        apart = decompose_all(judge.silent(), judged, self.settings.facts)
+        apart = decompose_all(judge.silent(), judged, self.settings)
         known, new = [each for each in apart if each.facts], [judged[n] for n, each in enumerate(apart) if not each.facts]
 
         def later(likely: Sequence[JudgedBiography]) -> list[Plan]:
@@ -68,16 +74,16 @@ class AmbigBio:
                 "check": group.check_groups,
                 "max_tokens": group.MAX_TOKENS,
             }
-            grouping = judge.plan(group.PROMPT, group_subjects(likely), **how)
-            return [grouping, matrix.plan_pairs(judge, pairs_of_all(likely, self.settings))]
+            grouping = judge.plan(cut, group_subjects(likely, self.settings), **how)
+            return [grouping, matrix.plan_pairs(judge, pairs_of_all(likely, self.settings), self.settings.folder)]
 
         plans = later([*known, *map(_with_rules, new)])
         if judge.config.capabilities.reads_prompts:  # else rules take them apart, and nothing is asked twice
             most = most_of(judge, new, self.settings)
             sure = [one.at_most + other for one, other in zip(later(known), most, strict=True)]
             plans = [replace(plan, most=each) for plan, each in zip(plans, sure, strict=True)]
-        subjects = sentence_subjects(judged, self.settings.facts)
-        first = judge.plan(decompose.PROMPT, subjects, samples=1, reply=decompose.FactsReply, check=decompose.check_facts)
+        subjects = sentence_subjects(judged, self.settings)
+        first = judge.plan(split, subjects, samples=1, reply=decompose.FactsReply, check=decompose.check_facts)
         return list(zip(("decomposing", "grouping", "verifying"), (first, *plans), strict=True))
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
@@ -85,7 +91,7 @@ class AmbigBio:
         return [self._record(each) for each in judge_biographies(judge, generations, self.settings)]
 
     def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
-        started = begin(from_doc(doc, responses[0]))
+        started = self.settings.begin(from_doc(doc, responses[0]))
         return self._record(started if started.abstained or started.problem else replace(started, problem=reason))
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
@@ -101,7 +107,7 @@ class AmbigBio:
 
     def table(self, summary: Mapping[str, Any]) -> Table:
         columns = ("score", "#mean", "#95% interval", "#responses", "#worst / best")
-        rows = [_line(name, summary[name]) for name in (*MEANS, "respond_ratio")]
+        rows = [line_of(name, summary[name]) for name in (*MEANS, "respond_ratio")]
         unscored, types, without = summary["unscored"], summary["types"], summary["without_page"]
         notes = [
             f"{summary['responses']} responses, {summary['abstained']} abstain, {unscored['responses']} without all scores; "
@@ -135,8 +141,9 @@ def _with_rules(judged: JudgedBiography) -> JudgedBiography:
     return replace(judged, facts=facts)
 
 
-def _line(name: str, each: Mapping[str, Any]) -> tuple[str, ...]:
-    bounds = f"{shown(each['worst'], '.3f')} / {shown(each['best'], '.3f')}" if name in BOUNDED else ""
+def line_of(name: str, each: Mapping[str, Any]) -> tuple[str, ...]:
+    """A score of a summary as a row of the table."""
+    bounds = f"{shown(each['worst'], '.3f')} / {shown(each['best'], '.3f')}" if "worst" in each else ""
     return name, shown(each["value"], ".3f"), interval(each["interval"], ".3f"), str(each["responses"]), bounds
 
 

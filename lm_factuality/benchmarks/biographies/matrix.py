@@ -21,9 +21,10 @@ from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 if TYPE_CHECKING:
     from judges.judge import Judge, Plan
 
-PROMPT = "biographies/verify"
-PROMPT_PAGE = "biographies/verify_page"
-PROMPT_BY_LOGPROBS = "biographies/verify_true_false"
+FOLDER = "biographies"  # of the prompts, unless another is named that has the same ones
+PROMPT = f"{FOLDER}/verify"
+PROMPT_PAGE = f"{FOLDER}/verify_page"
+PROMPT_BY_LOGPROBS = f"{FOLDER}/verify_true_false"
 CHOICES = ("True", "False")
 TOP_LOGPROBS = 5  # alternatives: no server of completions has to give more
 _DOING = "verifying facts"
@@ -70,6 +71,11 @@ class Pair:
         passages = [f"Title: {self.entity}\n{text}" for text in self.evidence]
         return {"kind": "verify", "claim": self.fact, "passages": passages, "entity": self.entity}
 
+    @property
+    def page(self) -> str:
+        """Facts of a response with the same one can be asked about together."""
+        return self.entity
+
 
 def pairs_of(facts: Sequence[Fact], entities: Sequence[str], pages: Pages) -> dict[tuple[str, str], Pair]:
     """Every distinct fact with every entity, by (fact, entity)."""
@@ -83,53 +89,58 @@ def pairs_of(facts: Sequence[Fact], entities: Sequence[str], pages: Pages) -> di
 
 def unasked(pair: Pair) -> Judgement:
     """The judgement of a pair that nobody is asked about: not supported, for a fact is supported by what is known of an entity,
-    and nothing is. (Left without a verdict, one such candidate would take every unsupported fact out of the scores.)"""
+    and nothing is. (Left without a verdict, one such candidate would take every unsupported fact out of the scores.) Where
+    entities are not told apart, so that nothing is known at all, it is unscored."""
+    if not pair.entity:
+        return Judgement(UNSCORED, None, pair.problem or "no evidence")
     return Judgement(NOT_SUPPORTED, 0.0, pair.problem or NO_PAGE)
 
 
 Key = tuple[int, str, str]  # (number of the response, fact, entity)
 
 
-def judge_pairs(judge: Judge, pairs: Mapping[Key, Pair]) -> dict[Key, Judgement]:
+def judge_pairs(judge: Judge, pairs: Mapping[Key, Pair], folder: str = FOLDER) -> dict[Key, Judgement]:
     """The judgement of each pair; those that nobody need be asked about are not supported. ``verdicts`` and ``verify`` of the
     judge's config say how it is asked."""
     found = {key: unasked(pair) for key, pair in pairs.items() if pair.problem is not None}
     asked = {key: pair for key, pair in pairs.items() if pair.problem is None}
     if judge.config.verdicts == "logprobs":
-        answers = judge.ask(PROMPT_BY_LOGPROBS, _with_choices(asked), _DOING, top_logprobs=TOP_LOGPROBS) if asked else []
+        name = f"{folder}/verify_true_false"
+        answers = judge.ask(name, _with_choices(asked), _DOING, top_logprobs=TOP_LOGPROBS) if asked else []
         read = [[read_by_logprobs(answer) for answer in samples] for samples in answers]
         return found | {key: vote(asked[key], each) for key, each in zip(asked, read, strict=True)}
     if judge.config.verify == "page":
-        found |= _by_page(judge, asked)
+        found |= _by_page(judge, asked, f"{folder}/verify_page")
     alone = {key: pair for key, pair in asked.items() if key not in found}
-    replies = judge.ask_typed(PROMPT, FactReply, [pair.subject for pair in alone.values()], _DOING) if alone else []
+    subjects = [pair.subject for pair in alone.values()]
+    replies = judge.ask_typed(f"{folder}/verify", FactReply, subjects, _DOING) if alone else []
     return found | {
         key: vote(alone[key], [to_judgement(each) for each in samples]) for key, samples in zip(alone, replies, strict=True)
     }
 
 
-def plan_pairs(judge: Judge, pairs: Mapping[Key, Pair]) -> Plan:
+def plan_pairs(judge: Judge, pairs: Mapping[Key, Pair], folder: str = FOLDER) -> Plan:
     """What :func:`judge_pairs` would ask first."""
     asked = {key: pair for key, pair in pairs.items() if pair.problem is None}
     if judge.config.verdicts == "logprobs":
-        return judge.plan(PROMPT_BY_LOGPROBS, _with_choices(asked), top_logprobs=TOP_LOGPROBS)
+        return judge.plan(f"{folder}/verify_true_false", _with_choices(asked), top_logprobs=TOP_LOGPROBS)
     singly = [pair.subject for pair in asked.values()]
     if judge.config.verify == "page":
         subjects = [subject_of([asked[key] for key in part]) for part in _lists(asked)]
-        whole = judge.plan(PROMPT_PAGE, subjects, reply=FactsOfPage, check=numbers_exist, max_tokens=PAGE_TOKENS)
-        return replace(whole, most=whole.at_most + judge.plan(PROMPT, singly, reply=FactReply).at_most)
-    return judge.plan(PROMPT, singly, reply=FactReply)
+        whole = judge.plan(f"{folder}/verify_page", subjects, reply=FactsOfPage, check=numbers_exist, max_tokens=PAGE_TOKENS)
+        return replace(whole, most=whole.at_most + judge.plan(f"{folder}/verify", singly, reply=FactReply).at_most)
+    return judge.plan(f"{folder}/verify", singly, reply=FactReply)
 
 
 def _with_choices(pairs: Mapping[Key, Pair]) -> list[dict[str, Any]]:
     return [{**pair.subject, "choices": CHOICES} for pair in pairs.values()]
 
 
-def _by_page(judge: Judge, pairs: Mapping[Key, Pair]) -> dict[Key, Judgement]:
+def _by_page(judge: Judge, pairs: Mapping[Key, Pair], prompt: str) -> dict[Key, Judgement]:
     """The judgements of all facts of a response by an entity from one reply; a fact that no sample names is left out."""
     lists = _lists(pairs)
     subjects = [subject_of([pairs[key] for key in part]) for part in lists]
-    replies = judge.ask_typed(PROMPT_PAGE, FactsOfPage, subjects, _DOING, numbers_exist, max_tokens=PAGE_TOKENS) if lists else []
+    replies = judge.ask_typed(prompt, FactsOfPage, subjects, _DOING, numbers_exist, max_tokens=PAGE_TOKENS) if lists else []
     found: dict[Key, Judgement] = {}
     for part, subject, samples in zip(lists, subjects, replies, strict=True):
         for place, key in enumerate(part, 1):
@@ -143,8 +154,8 @@ def _by_page(judge: Judge, pairs: Mapping[Key, Pair]) -> dict[Key, Judgement]:
 def _lists(pairs: Mapping[Key, Pair]) -> list[list[Key]]:
     """The facts of a response that one question about an entity can hold."""
     together: dict[tuple[int, str], list[Key]] = defaultdict(list)
-    for key in pairs:
-        together[key[0], key[2]].append(key)
+    for key, pair in pairs.items():
+        together[key[0], pair.page].append(key)
     keys = [(keys, part) for keys in together.values() for part in parts(range(len(keys)))]
     return [[keys[place] for place in part] for keys, part in keys]
 
@@ -152,9 +163,9 @@ def _lists(pairs: Mapping[Key, Pair]) -> list[list[Key]]:
 def subject_of(pairs: Sequence[Pair]) -> dict[str, Any]:
     """What the prompt about a page is about: the passages are all that any of the facts would be shown singly."""
     evidence = list(dict.fromkeys(text for pair in pairs for text in pair.evidence))
-    entity = pairs[0].entity
-    passages = [f"Title: {entity}\n{text}" for text in evidence]
-    return page_subject([pair.fact for pair in pairs], passages, entity=entity, evidence=evidence)
+    alone = replace(pairs[0], evidence=tuple(evidence)).subject
+    more = {name: alone[name] for name in alone if name not in ("kind", "claim", "passages")}
+    return page_subject([pair.fact for pair in pairs], alone["passages"], evidence=evidence, **more)
 
 
 def vote(pair: Pair, read: Sequence[Judgement]) -> Judgement:

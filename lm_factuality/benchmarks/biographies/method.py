@@ -5,7 +5,7 @@ A judge is asked at most once for each sentence, each response and each distinct
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,17 @@ from lm_factuality.benchmarks.biographies.abstain import is_abstention
 from lm_factuality.benchmarks.biographies.decompose import Decomposition
 from lm_factuality.benchmarks.biographies.group import Groups
 from lm_factuality.benchmarks.biographies.link import check, link
-from lm_factuality.benchmarks.biographies.pages import DocumentPages, Pages
+from lm_factuality.benchmarks.biographies.pages import EVIDENCE, DocumentPages, Pages
 from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
 if TYPE_CHECKING:
     from judges.judge import Judge
+
+
+NO_SENTENCES, NO_FACTS = "no sentences", "no facts in any sentence"
+ALONE = ("",)  # the entities of a response where they are not told apart: one, without a name
 
 
 @dataclass(frozen=True)
@@ -44,8 +48,37 @@ class Settings:
         if self.facts not in decompose.FACTS:
             raise ConfigError(f"facts is {self.facts!r}; expected {' or '.join(decompose.FACTS)}")
 
-    def pages_for(self, generation: Generation) -> Pages:
-        return DocumentPages(generation) if self.pages is None else self.pages
+    @property
+    def folder(self) -> str:
+        """Of the prompts."""
+        return matrix.FOLDER
+
+    def about(self, generation: Generation) -> Mapping[str, Any]:
+        """What prompts say of a response besides."""
+        return {}
+
+    def begin(self, generation: Generation) -> JudgedBiography:
+        """A response before it is judged."""
+        return begin(generation)
+
+    def pairs(self, judged: JudgedBiography) -> Mapping[tuple[str, str], matrix.Pair]:
+        """Every distinct fact with every entity, by (fact, entity)."""
+        return matrix.pairs_of(judged.facts, judged.entities, self._pages_of(judged))
+
+    def longest(self, judged: JudgedBiography, pair: matrix.Pair) -> tuple[str, ...]:
+        """The longest evidence that any fact can be shown where ``pair`` is shown its own."""
+        return longest(self._pages_of(judged).passages(pair.entity) or (), EVIDENCE)
+
+    def _pages_of(self, judged: JudgedBiography) -> Pages:
+        return DocumentPages(judged.generation) if self.pages is None else self.pages
+
+
+PAPER = Settings()
+
+
+def longest(passages: Sequence[str], count: int) -> tuple[str, ...]:
+    """The ``count`` longest of ``passages`` that hold anything, in UTF-8."""
+    return tuple(sorted(filter(str.strip, passages), key=lambda text: len(text.encode()))[-count:])
 
 
 def judge_biographies(judge: Judge, generations: Sequence[Generation], settings: Settings | None = None) -> list[JudgedBiography]:
@@ -55,9 +88,9 @@ def judge_biographies(judge: Judge, generations: Sequence[Generation], settings:
         BackendDown, DataError: as ``Judge.ask`` raises them; nothing that was answered is lost.
     """
     settings = settings or Settings()
-    judged = [begin(generation) for generation in generations]
-    judged = decompose_all(judge, judged, settings.facts)
-    judged = group_all(judge, judged, settings.protocol)
+    judged = [settings.begin(generation) for generation in generations]
+    judged = decompose_all(judge, judged, settings)
+    judged = group_all(judge, judged, settings)
     judged = verify_all(judge, judged, settings)
     return [link_entities(each, settings) for each in judged]
 
@@ -68,27 +101,26 @@ def begin(generation: Generation) -> JudgedBiography:
         return JudgedBiography(generation, (), (), (), generation.entities, (), (), False, UNFINISHED)
     sentences = decompose.sentences_of(generation.output)
     abstained = is_abstention(generation.output)
-    problem = None if sentences or abstained else "no sentences"
+    problem = None if sentences or abstained else NO_SENTENCES
     return JudgedBiography(generation, sentences, (), (), generation.entities, (), (), abstained, problem)
 
 
-def decompose_all(judge: Judge, judged: Sequence[JudgedBiography], facts: str = decompose.FACTS[0]) -> list[JudgedBiography]:
+def decompose_all(judge: Judge, judged: Sequence[JudgedBiography], settings: Settings = PAPER) -> list[JudgedBiography]:
     """With the facts of each response that is an answer, or the problem why there are none: one sentence that could not be
     taken apart leaves the whole response without, for its facts would be missing from every score."""
-    subjects = sentence_subjects(judged, facts)
+    subjects, name = sentence_subjects(judged, settings), f"{settings.folder}/decompose"
     doing, check = "decomposing sentences", decompose.check_facts
-    replies = judge.ask_typed(decompose.PROMPT, decompose.FactsReply, subjects, doing, check, samples=1) if subjects else []
+    replies = judge.ask_typed(name, decompose.FactsReply, subjects, doing, check, samples=1) if subjects else []
     found = iter(decompose.to_decomposition(reply) for (reply,) in replies)
     return [_with_facts(each, [next(found) for _ in each.sentences]) if _is_judged(each) else each for each in judged]
 
 
-def group_all(judge: Judge, judged: Sequence[JudgedBiography], protocol: str = "paper") -> list[JudgedBiography]:
-    """With the groups of each response that has facts, or why there are none; a single fact is a group unasked."""
-    subjects, check = group_subjects(judged), group.check_groups
+def group_all(judge: Judge, judged: Sequence[JudgedBiography], settings: Settings = PAPER) -> list[JudgedBiography]:
+    """With the groups of each response that has facts, or why there are none; a single fact is a group unasked, and so are all
+    where entities are not told apart."""
+    subjects, name, check = group_subjects(judged, settings), f"{settings.folder}/group", group.check_groups
     replies = (
-        judge.ask_typed(
-            group.PROMPT, group.GroupsReply, subjects, "grouping facts", check, samples=1, max_tokens=group.MAX_TOKENS
-        )
+        judge.ask_typed(name, group.GroupsReply, subjects, "grouping facts", check, samples=1, max_tokens=group.MAX_TOKENS)
         if subjects
         else []
     )
@@ -96,8 +128,8 @@ def group_all(judge: Judge, judged: Sequence[JudgedBiography], protocol: str = "
     done = []
     for each in judged:
         if each.facts:
-            grouping = next(found) if each.facts[1:] else group.Grouping(((0,),))
-            groups = _without_first(grouping.groups) if protocol == "code" else grouping.groups
+            grouping = next(found) if _is_grouped(each) else group.Grouping((tuple(range(len(each.facts))),))
+            groups = _without_first(grouping.groups) if settings.protocol == "code" else grouping.groups
             each = replace(each, groups=groups, ungrouped=grouping.problem)
         done.append(each)
     return done
@@ -105,7 +137,7 @@ def group_all(judge: Judge, judged: Sequence[JudgedBiography], protocol: str = "
 
 def verify_all(judge: Judge, judged: Sequence[JudgedBiography], settings: Settings) -> list[JudgedBiography]:
     """With the judgement of each fact by each entity; by one without a page it is not supported, unasked."""
-    judgements = matrix.judge_pairs(judge, pairs_of_all(judged, settings))
+    judgements = matrix.judge_pairs(judge, pairs_of_all(judged, settings), settings.folder)
     return [
         replace(
             each, matrix=tuple(tuple(judgements[number, fact.text, entity] for entity in each.entities) for fact in each.facts)
@@ -117,10 +149,7 @@ def verify_all(judge: Judge, judged: Sequence[JudgedBiography], settings: Settin
 def pairs_of_all(judged: Sequence[JudgedBiography], settings: Settings) -> dict[matrix.Key, matrix.Pair]:
     """Every distinct fact of each response with every entity."""
     return {
-        (number, *pair): found
-        for number, each in enumerate(judged)
-        if each.facts
-        for pair, found in matrix.pairs_of(each.facts, each.entities, settings.pages_for(each.generation)).items()
+        (number, *pair): found for number, each in enumerate(judged) if each.facts for pair, found in settings.pairs(each).items()
     }
 
 
@@ -130,19 +159,28 @@ def link_entities(judged: JudgedBiography, settings: Settings) -> JudgedBiograph
     return replace(judged, links=links)
 
 
-def sentence_subjects(judged: Sequence[JudgedBiography], facts: str) -> list[dict[str, Any]]:
+def sentence_subjects(judged: Sequence[JudgedBiography], settings: Settings = PAPER) -> list[dict[str, Any]]:
     """What the decomposing prompt is about, for every sentence of every answer."""
-    answers = [each for each in judged if _is_judged(each)]
-    return [subject for each in answers for subject in decompose.decompose_subjects(each.sentences, each.generation.name, facts)]
+    return [
+        {**subject, **settings.about(each.generation)}
+        for each in judged
+        if _is_judged(each)
+        for subject in decompose.decompose_subjects(each.sentences, each.generation.name, settings.facts)
+    ]
 
 
-def group_subjects(judged: Sequence[JudgedBiography]) -> list[dict[str, Any]]:
+def group_subjects(judged: Sequence[JudgedBiography], settings: Settings = PAPER) -> list[dict[str, Any]]:
     """What the grouping prompt is about, for every response of two facts or more."""
     return [
         group.group_subject(each.generation.name, decompose.without_citations(each.generation.output), each.facts, each.sentences)
+        | dict(settings.about(each.generation))
         for each in judged
-        if len(each.facts) > 1
+        if _is_grouped(each)
     ]
+
+
+def _is_grouped(judged: JudgedBiography) -> bool:
+    return len(judged.facts) > 1 and judged.entities != ALONE
 
 
 def _is_judged(judged: JudgedBiography) -> bool:
@@ -154,7 +192,7 @@ def _with_facts(judged: JudgedBiography, found: Sequence[Decomposition]) -> Judg
         if each.problem is not None:
             return replace(judged, problem=f"not decomposed: sentence {number} of {len(found)}: {each.problem}")
     facts = tuple(Fact(text, number) for number, each in enumerate(found) for text in each.facts)
-    return replace(judged, facts=facts, problem=None if facts else "no facts in any sentence")
+    return replace(judged, facts=facts, problem=None if facts else NO_FACTS)
 
 
 def _without_first(groups: Groups) -> Groups:

@@ -4,15 +4,14 @@ A record holds what was read of the judge, not its outputs: what follows from th
 links) is found again, and what only the judge can know is believed.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from lm_factuality.benchmarks.biographies.generations import from_doc
-from lm_factuality.benchmarks.biographies.link import link
-from lm_factuality.benchmarks.biographies.matrix import pairs_of, unasked
-from lm_factuality.benchmarks.biographies.method import begin
+from lm_factuality.benchmarks.biographies.matrix import unasked
+from lm_factuality.benchmarks.biographies.method import Settings, link_entities
 from lm_factuality.benchmarks.biographies.metrics import row_metrics
-from lm_factuality.benchmarks.biographies.pages import DOCUMENTS, DocumentPages
+from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
 from lm_factuality.benchmarks.biographies.records import from_record
 from lm_factuality.benchmarks.biographies.summary import Row
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, Judgement
@@ -29,14 +28,11 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
     """From the judgements by the task's protocol; what does not follow from the judge's texts is unfounded."""
     protocol = str(task.metadata.get("protocol", "paper"))
     by_passages = task.metadata.get("knowledge", DOCUMENTS) == DOCUMENTS
-    method = BiographyMethod(protocol, str(task.metadata.get("linking", "greedy")), by_passages)
+    settings = Settings(None, str(task.metadata.get("linking", "greedy")), protocol)
 
     def again(row: Kept) -> dict[str, Any]:
         """From the judgements in the record, not from the scores beside them."""
-        try:
-            judged = from_record(row["verdict"])
-        except DataError as error:
-            raise ValueError(str(error)) from error
+        judged = judged_in(row)
         given = judged.generation
         belongs(given.index == row["doc"]["index"] and given.name == row["doc"]["name"] and [given.output] == row["responses"])
         found = Row.of(judged, protocol)
@@ -46,22 +42,25 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
                 raise ValueError(f"{key!r} of its record does not follow from the judgements there")
         return row_metrics(found)
 
-    return Recount(again, lambda row: unfounded(row, method))
+    return Recount(again, lambda row: unfounded(row, settings, by_passages))
 
 
-@dataclass(frozen=True)
-class BiographyMethod:
-    """How a run judged biographies; ``by_passages`` says that facts were verified by the passages of the documents."""
+def judged_in(row: Kept) -> JudgedBiography:
+    """
+    Raises:
+        ValueError: the row has no record of a judged response.
+    """
+    try:
+        return from_record(row["verdict"])
+    except DataError as error:
+        raise ValueError(str(error)) from error
 
-    protocol: str
-    linking: str
-    by_passages: bool
 
-
-def unfounded(row: Kept, method: BiographyMethod) -> str | None:
-    """What of a record of AmbigBio does not follow, if anything."""
+def unfounded(row: Kept, settings: Settings, by_passages: bool) -> str | None:
+    """What of a record does not follow, if anything; ``by_passages`` says that facts were verified by the passages of the
+    document."""
     judged, (response,) = from_record(row["verdict"]), row["responses"]
-    expected = begin(from_doc(row["doc"], response))
+    expected = settings.begin(from_doc(row["doc"], response))
     for part in ("generation", "sentences", "entities", "abstained"):
         if getattr(judged, part) != getattr(expected, part):
             return f"its {part} {'are' if part.endswith('s') else 'is'} not what the response says"
@@ -72,9 +71,9 @@ def unfounded(row: Kept, method: BiographyMethod) -> str | None:
         return None if judged.problem else "it has no facts, and no reason why"
     if judged.problem:
         return "it has facts and a reason why it has none"
-    if wrong := _wrong_groups(judged, method.protocol) or _wrong_matrix(judged, method.by_passages):
+    if wrong := _wrong_groups(judged, settings.protocol) or _wrong_matrix(judged, settings if by_passages else None):
         return wrong
-    links = link(judged.groups, judged.entities, judged.matrix, method.linking, method.protocol)
+    links = link_entities(judged, settings).links
     return None if judged.links == links else "its links do not follow from the judgements"
 
 
@@ -91,9 +90,9 @@ def _wrong_groups(judged: JudgedBiography, protocol: str) -> str | None:
     return None if is_sound else "its groups do not hold each fact once"
 
 
-def _wrong_matrix(judged: JudgedBiography, by_passages: bool) -> str | None:
+def _wrong_matrix(judged: JudgedBiography, settings: Settings | None) -> str | None:
     """Facts of the same text share their judgements; a judgement has its own evidence and a score that fits its outcome."""
-    pairs = pairs_of(judged.facts, judged.entities, DocumentPages(judged.generation)) if by_passages else {}
+    pairs = settings.pairs(judged) if settings else {}
     known: dict[tuple[str, str], Judgement] = {}
     for fact, cells in zip(judged.facts, judged.matrix, strict=True):
         for entity, found in zip(judged.entities, cells, strict=True):
@@ -101,7 +100,7 @@ def _wrong_matrix(judged: JudgedBiography, by_passages: bool) -> str | None:
             if known.setdefault(key, found) != found:
                 return "facts of the same text have different judgements"
             pair = pairs.get(key)
-            if pair is not None and (found != unasked(pair) if pair.problem else found.evidence != pair.evidence):
+            if pair is not None and (found != unasked(pair) if pair.problem else not set(pair.evidence) <= set(found.evidence)):
                 return "a judgement is not on the passages of its entity"
             if not _fits(found):
                 return f"a fact is {found.outcome}, but its score is {found.score}"

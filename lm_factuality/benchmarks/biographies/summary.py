@@ -94,8 +94,8 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     scored = [row.scores for row in rows if row.scores is not None]
     kinds = Counter(scores.kind for scores in scored if scores.kind is not None)
     return {
-        **{name: _mean([value(row, name) for row in rows]) | _bounds(rows, name) for name in MEANS},
-        "respond_ratio": _mean([row.responded for row in rows]),
+        **{name: average_of([value(row, name) for row in rows]) | _bounds(rows, name) for name in MEANS},
+        "respond_ratio": average_of([row.responded for row in rows]),
         "responses": len(rows),
         "abstained": sum(row.abstained for row in rows),
         "unscored": {
@@ -121,7 +121,8 @@ def _bounds(rows: Sequence[Row], name: str) -> dict[str, float | None]:
     return {which: defined(mean([bound(row, name, which) for row in rows])) for which in ("worst", "best")}
 
 
-def _mean(values: Sequence[Outcome | None]) -> dict[str, Any]:
+def average_of(values: Sequence[Outcome | None]) -> dict[str, Any]:
+    """``{value, stderr, interval, responses}`` of a mean, as ``summarise`` has it."""
     return {
         "value": defined(mean(values)),
         "stderr": defined(clustered_stderr(values)),

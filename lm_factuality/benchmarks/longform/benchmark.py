@@ -1,0 +1,82 @@
+"""Long-form factuality as the rest of the suite knows it, and in the report."""
+
+from pathlib import Path
+
+from lm_factuality.benchmarks.biographies.records import from_record
+from lm_factuality.benchmarks.biographies.viewer.alignment import align
+from lm_factuality.benchmarks.biographies.viewer.content import statuses
+from lm_factuality.benchmarks.chosen import scores_section
+from lm_factuality.benchmarks.declaration import Benchmark, Instance, Sample, Samples
+from lm_factuality.benchmarks.longform.judging import LongForm, generation, recount
+from lm_factuality.benchmarks.longform.metrics import SCORES, Tally
+from lm_factuality.benchmarks.longform.rows import SOURCES
+from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
+from lm_factuality.harness.outputs import TaskResult
+from lm_factuality.harness.samples import first_text, keep_verdict, verdict_of
+
+_NOTE = (
+    "F1@K balances the share of supported facts with their number. Compare models at one K, one knowledge source and one judge."
+)
+
+
+def row(result: TaskResult, sample: Sample) -> SampleRow:
+    """A response with its judged facts, and why the judge says so of each."""
+    doc, record, f1 = sample["doc"], verdict_of(sample), sample.get("f1_at_k")
+    judged = from_record(record)
+    is_scored, is_wrong = f1 is not None and not record["unscored"], bool(Tally.of(judged).not_supported)
+    return SampleRow(
+        key_of(sample, doc["index"], doc["question"]),
+        str(doc["index"]),
+        snippet(doc["question"]),
+        {"id": doc["index"], "question": doc["question"], "passages": doc["passages"]},
+        "none" if judged.abstained else "unscored" if not is_scored else "wrong" if is_wrong else "right",
+        f1,
+        [doc["topic"]] if doc["topic"] else [],
+        {
+            "pieces": align(judged.generation.output, judged.sentences),
+            "facts": [[fact.text, fact.sentence] for fact in judged.facts],
+            "statuses": statuses(judged),
+            "reasons": [next((cell.reason for cell in cells if cell.reason), "") for cells in judged.matrix],
+            "abstained": judged.abstained,
+            "unscored": record["unscored"],
+        },
+        {score.name: mean_part(sample[score.name]) for score in SCORES if score.label and sample.get(score.name) is not None},
+    )
+
+
+SAMPLES = Samples(
+    row,
+    ("all supported", "unsupported facts", "unscored", "declined"),
+    margin="F1@K",
+    facet="Topic",
+    is_partition=True,
+    right="Responses without an unsupported fact",
+    script=Path(__file__).with_name("page.js"),
+)
+
+
+def instance(sample: Sample) -> Instance | None:
+    """The F1@K of a response; it is correct if no fact of it is unsupported."""
+    score, precision = sample.get("f1_at_k"), sample.get("precision")
+    if score is None:
+        return None
+    raw, shown = first_text(sample.get("resps")), f"F1@K {score:.3f}"
+    return Instance(sample["doc"]["text"], (), None, raw, shown, "verdicts of a judge", float(score), precision == 1)
+
+
+BENCHMARK = Benchmark(
+    kind=LongForm.name,
+    title="Long-form factuality",
+    headlines=("f1_at_k",),
+    scores=SCORES,
+    keep=keep_verdict,
+    recount=recount,
+    generation=generation,
+    instance=instance,
+    sources=SOURCES,
+    order=35,
+    lead="How much of what a model writes at length is supported by what is known, and how much does it tell?",
+    sections=lambda chosen: [scores_section(chosen, LongForm.name, note=_NOTE)],
+    samples=SAMPLES,
+    settings=("k", "knowledge", "knowledge_identity", "passages", "entities", "entity_kind", "linking"),
+)

@@ -1,0 +1,147 @@
+"""The prompts as lm_eval's documents, each with the passages that facts are verified by, unless an index finds those. Besides a
+user's own, LongFact's (Wei et al., 2024): 30 prompts on each of 38 topics, for objects and for concepts."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from jinja2 import TemplateError
+from pydantic import BaseModel
+
+from lm_factuality.benchmarks.biographies.generations import to_doc
+from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
+from lm_factuality.benchmarks.biographies.types import Generation, Passage
+from lm_factuality.benchmarks.factor.load import column_names, find_table
+from lm_factuality.benchmarks.factor.rows import cell_text
+from lm_factuality.benchmarks.factor.templates import renderer
+from lm_factuality.benchmarks.longform.settings import LongFormTask
+from lm_factuality.ground.errors import ConfigError, did_you_mean, refuse
+from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.published import locate
+from lm_factuality.ground.records import short, to_model
+from lm_factuality.ground.sources import Source
+from lm_factuality.ground.tables import Record, Table, read_table
+from lm_factuality.retrieval.build import open_index
+from lm_factuality.retrieval.index import Index
+from lm_factuality.retrieval.knowledge import Knowledge
+
+_BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
+INDEX = "index"  # what finds the passages of each fact, where they are not in the documents
+Known: TypeAlias = Knowledge | Index | None
+_BLOBS: dict[str, dict[str, str]] = load_yaml(__package__, "longfact.yaml")
+_DATES = {"concepts": "01-10-2024", "objects": "01-12-2024"}
+SOURCES = tuple(
+    Source(
+        f"longfact_{which}_{topic}",
+        "google-deepmind/long-form-factuality",
+        "9d27158d198ced0a9d8271a80147cae580614601",
+        f"longfact/longfact-{which}_gpt4_{_DATES[which]}_noduplicates/longfact-{which}_{topic}.jsonl",
+        blob,
+        "CC-BY-4.0",
+        30,
+    )
+    for which, blobs in _BLOBS.items()
+    for topic, blob in blobs.items()
+)
+
+
+class _Page(BaseModel):
+    title: str = ""
+    text: str
+
+
+def open_knowledge(path: Path) -> tuple[Knowledge | Index, str]:
+    """The index in a folder, or the pages in a SQLite file, and its identity.
+
+    Raises:
+        DataError: it cannot be used.
+    """
+    opened = open_index(path) if path.is_dir() else Knowledge(path)
+    return opened, opened.identity
+
+
+def read_rows(task: LongFormTask, known: Known, data_dir: str | None) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The documents, and what results say of the data. ``text`` is what the model sees, ``evidence`` where passages come from.
+
+    Raises:
+        ConfigError: a column that is not there, or a template that fails.
+        DataError: rows that cannot be used; each is named.
+    """
+    table, about = _longfact(task, data_dir) if task.metadata.longfact else find_table(task.table, data_dir)
+    refuse(table.problems)
+    names, where = column_names(table), task.table.where
+    for part, name in task.metadata.columns:
+        if name and name not in names and (part != "prompt" or task.template == name):
+            listed = ", ".join(map(repr, names))
+            raise ConfigError(f"{where}: metadata.columns.{part}: no column {name!r}; the table has {listed}")
+    render = renderer(where, "doc_to_text", task.template, names)
+    docs: list[dict[str, Any]] = []
+    problems = []
+    for number, record in enumerate(table.records):
+        try:
+            docs.append(_document(task, record.values, render, known, str(number)))
+        except (ValueError, TypeError, TemplateError) as error:
+            problems.append(f"{record.location}: {error}")
+    refuse(problems, "rows")
+    return docs, about
+
+
+def _document(
+    task: LongFormTask, values: Mapping[str, Any], render: Callable[[Mapping[str, Any]], Any], known: Known, number: str
+) -> dict[str, Any]:
+    text, columns = (cell_text(render(values)) or "").strip(), task.metadata.columns
+    if not text:
+        raise ValueError("the prompt is empty, expected a text")
+    question = (cell_text(values.get(columns.prompt)) or text).strip()  # what is asked, without what the template adds
+    titles = _items(values.get(columns.title or ""))
+    if not all(isinstance(each, str) for each in titles):
+        raise ValueError(f"the title is {short(values[columns.title or ''])}, expected a text or a list of texts")
+    found: Sequence[Passage] = ()
+    if isinstance(known, Index):
+        if task.metadata.kind:  # the candidates are found by the prompt
+            (hits,) = known.retrieve([" ".join(titles) or question], task.metadata.passages)
+            found = [Passage(hit.passage.title, hit.passage.text) for hit in hits]
+    elif known is None:
+        cells = _items(values[columns.passages or ""])
+        pages = [_Page(text=each) if isinstance(each, str) else to_model(_Page, each) for each in cells]
+        found = [Passage(page.title, page.text) for page in pages if page.text.strip()]
+    elif titles:
+        found = [Passage(title, each) for title in titles for each in known.passages(title) or ()]
+    else:
+        raise ValueError("no title: pages are found by title, so metadata.columns.title has to name the column with it")
+    index, name = cell_text(values.get(columns.id or "")) or number, " / ".join(titles)
+    if task.metadata.kind:  # what the candidates have in common, for a reader who does not know that there are several
+        name = _BRACKET.sub("", titles[0]) if titles else question
+    return {
+        **to_doc(Generation(index, question, name, "", tuple(found))),
+        "text": text,
+        "topic": cell_text(values.get("topic")) or "",
+        "evidence": INDEX if isinstance(known, Index) and not task.metadata.kind else DOCUMENTS,
+    }
+
+
+def _items(cell: Any) -> list[Any]:
+    """One value or a list of them, which a CSV file has as JSON."""
+    if isinstance(cell, str) and cell.lstrip().startswith("["):
+        cell = json.loads(cell)
+    return list(cell) if isinstance(cell, list | tuple) else [] if cell is None else [cell]
+
+
+def _longfact(task: LongFormTask, data_dir: str | None) -> tuple[Table, dict[str, Any]]:
+    """The prompts of every topic, without the line against training on them."""
+    which = task.metadata.longfact or ""
+    known, topics = {source.name: source for source in SOURCES}, task.metadata.topics or tuple(_BLOBS[which])
+    if unknown := [topic for topic in topics if topic not in _BLOBS[which]]:
+        hint = did_you_mean(unknown[0], _BLOBS[which]) or f"; known: {', '.join(_BLOBS[which])}"
+        raise ConfigError(f"{task.table.where}: metadata.topics: found {unknown[0]!r}{hint}")
+    located = [locate(known[f"longfact_{which}_{topic}"], data_dir) for topic in topics]
+    tables = [read_table(each.path) for each in located]
+    records = [
+        Record(record.location, {"prompt": record.values.get("prompt"), "topic": topic, "id": f"{topic}-{number}"})
+        for topic, table in zip(topics, tables, strict=True)
+        for number, record in enumerate(table.records)
+    ]
+    about = {"source": f"longfact_{which}", "is_published": all(each.is_upstream for each in located)}
+    return Table(tuple(records), tuple(problem for table in tables for problem in table.problems)), about

@@ -1,0 +1,64 @@
+"""The lm_eval task of long-form factuality: the evaluated model answers at length, and a judge verifies its facts."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
+from lm_factuality.benchmarks.biographies.records import from_record
+from lm_factuality.benchmarks.longform.benchmark import BENCHMARK
+from lm_factuality.benchmarks.longform.judging import generation
+from lm_factuality.benchmarks.longform.metrics import row_metrics
+from lm_factuality.benchmarks.longform.rows import Known, open_knowledge, read_rows
+from lm_factuality.benchmarks.longform.settings import parse_task
+from lm_factuality.harness.generation import Generation
+from lm_factuality.harness.judging import JudgedTask
+from lm_factuality.harness.suite_task import Settings
+
+logger = logging.getLogger(__name__)
+
+
+class LongFormTask(JudgedTask):
+    """Built by lm_eval from a YAML that includes ``tasks/longform/_longform.yaml``.
+
+    The metrics are those of ``metrics.SCORES``. Samples hold in ``filtered_resps`` the judge's record (see ``judging``).
+
+    ``metadata``: ``judge``, ``judge_store``, ``data_dir``, and those of ``settings.Metadata``.
+
+    Raises:
+        ConfigError, DataError: on construction, if the YAML, its data, the knowledge or the judge cannot be used.
+    """
+
+    declared = BENCHMARK
+    instructs = True
+    states = ()  # doc_to_text is a template over the columns of the table
+
+    def judged(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[Generation, Settings]:
+        task = self._task = parse_task(config)
+        self._known: Known = None
+        identity = None
+        if task.knowledge:
+            self._known, identity = open_knowledge(task.knowledge)
+        about = task.metadata.model_dump(include={"k", "passages", "entities", "entity_kind", "linking"})
+        long_form = generation({**about, "knowledge": task.knowledge})
+        about |= {"knowledge": task.knowledge.name if task.knowledge else DOCUMENTS, "knowledge_identity": identity}
+        return long_form, Settings({"doc_to_text": "text", "doc_to_target": "index"}, about)
+
+    def read_documents(self) -> list[dict[str, Any]]:
+        docs, self.config.metadata["data"] = read_rows(self._task, self._known, self._data_dir)
+        without = sum(doc["evidence"] == DOCUMENTS and not doc["passages"] for doc in docs)
+        if without:
+            logger.warning(
+                "%s: %d of %d prompts have no passages, so facts have no verdict", self.config.task, without, len(docs)
+            )
+        return docs
+
+    def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+        """A response's part in every mean; None where it has none."""
+        if self.only_predicts:
+            return {}
+        (record,) = results
+        return row_metrics(from_record(record), self._task.metadata.kind, self._task.metadata.k)
+
+    def families(self) -> dict[str, Sequence[str]]:
+        return {"f1_at_": [str(k) for k in self._task.metadata.k[1:]]}
