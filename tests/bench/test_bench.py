@@ -70,6 +70,7 @@ def test_ways_are_timed_in_processes_of_their_own():
     assert memory["much"].peak_mb > memory["little"].peak_mb + 250
 
 
+@pytest.mark.slow
 def test_the_command_prints_and_writes(tmp_path: Path, capsys):
     out = tmp_path / "bench.json"
     assert main(["ralm", "index", "decoding", "--runs", "1", "--rows", "3", "--passages", "200", "--json", str(out)]) == 0

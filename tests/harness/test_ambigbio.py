@@ -76,7 +76,7 @@ def test_scores_of_a_run_and_of_its_saved_samples(run, tmp_path):
     assert about["data"]["is_published"] is False
     assert "generations" not in about
     assert set(about["judge_config"]["prompt_hashes"]) == {
-        f"biographies/{step}" for step in ("decompose", "group", "verify", "verify_true_false")
+        f"biographies/{step}" for step in ("decompose", "group", "verify", "verify_page", "verify_true_false")
     }
 
     samples = newest(tmp_path / "out", "samples_*.jsonl")

@@ -137,7 +137,7 @@ def test_certify_measures_it_and_how_well_it_is_calibrated(write_judge, tmp_path
     flagged = sum(each["units"] for each in bins if each["low"] < 0.5)
     found = certificate["scores"]["ALL"]["segment"]
     assert found["tp"] + found["fp"] == flagged
-    assert "Calibration: segments with references" in " ".join(capsys.readouterr().out.split())
+    assert "Calibration, segments with references" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_benchmark_that_needs_more_than_verdicts_says_so(evaluate, write_judge, tmp_path, capsys):
