@@ -132,24 +132,24 @@ STEPS = (  # name, rows, command, what it is, how it is read, steps before it
         "all four choices in one prompt, each rotation",
     ),
     Step("felm_vanilla", 24, run("hf", "felm_segment_vanilla", *_CHAT, sample=_FELM), "FELM, the verdict at once"),
-    Step("felm_cot", 8, run("hf", "felm_segment_cot", *_CHAT, sample=_FELM), "FELM, reasoning first"),
+    Step("felm_cot", 4, run("hf", "felm_segment_cot", *_CHAT, sample=_FELM), "FELM, reasoning first"),
     Step(
         "felm_gen",
-        8,
+        4,
         run("hf", "felm_gen", *_CHAT, _OFFLINE, sample="sample_felm_gen"),
         "answers to FELM's questions, judged offline",
     ),
-    Step("felm_gen_judge", 8, judge, "the same answers, judged by the model", read.judged, ["felm_gen"]),
-    Step("ambigbio", 8, run("hf", "ambigbio", *_CHAT, _OFFLINE, sample="sample_ambigbio"), "AmbigBio, judged offline"),
+    Step("felm_gen_judge", 4, judge, "the same answers, judged by the model", read.judged, ["felm_gen"]),
+    Step("ambigbio", 3, run("hf", "ambigbio", *_CHAT, _OFFLINE, sample="sample_ambigbio"), "AmbigBio, judged offline"),
     Step(
         "factor_generation",
-        20,
+        8,
         run("hf", "expert_factor_generation", _EIGHT, _OFFLINE, sample="sample_factor_generation"),
         "judged offline",
     ),
-    Step("certify", 20, certify, "the model as a judge", read.certified),
-    Step("filter", 30, build("filter"), "factor-gen with the model as the fluency filter", read.built),
+    Step("certify", 12, certify, "the model as a judge", read.certified),
+    Step("filter", 12, build("filter"), "factor-gen with the model as the fluency filter", read.built),
     Step(
-        "writer", 3, build("writer"), "factor-gen with the model as the writer of contradictions", read.built, excused="gave one"
+        "writer", 2, build("writer"), "factor-gen with the model as the writer of contradictions", read.built, excused="gave one"
     ),
 )
