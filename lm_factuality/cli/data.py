@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lm_factuality.cli import references
 from lm_factuality.cli.actions import Command
-from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.errors import DataError
 
 if TYPE_CHECKING:
     from lm_factuality.ground.sources import Source
@@ -21,7 +21,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     for name, line in (("ls", "list"), ("fetch", "download and check"), ("verify", "check only")):
         action = actions.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]} the published benchmarks.")
         action.add_argument("names", nargs="*", metavar="NAME", help="of 'data ls', or a pattern; all if none is named")
-        action.add_argument("--data-dir", help="verify the files of this folder instead of the downloads")
+        if name == "verify":
+            action.add_argument("--data-dir", help="verify the files of this folder instead of the downloads")
     references.add(actions)
 
 
@@ -29,14 +30,12 @@ def data(parsed: argparse.Namespace) -> int:
     """``data ls``, ``data fetch`` or ``data verify``.
 
     Raises:
-        ConfigError: no source has the name, or ``--data-dir`` is given where it means nothing.
+        ConfigError: no source has the name.
         DataError: a line for each file that cannot be had or is not as published.
     """
     from lm_factuality.benchmarks import all_sources, find_source
 
     known = all_sources()
-    if parsed.data_dir and parsed.action != "verify":
-        raise ConfigError(f"--data-dir is for 'data verify'; 'data {parsed.action}' is about the downloads")
     names = [found for name in parsed.names for found in fnmatch.filter(known, name) or [name]] or list(known)
     sources = [find_source(name) for name in dict.fromkeys(names)]
     if parsed.action == "ls":
@@ -51,17 +50,11 @@ def _list(sources: list[Source]) -> None:
     from lm_factuality.ground.published import cached_path
 
     rows = [
-        (
-            source.name,
-            str(source.rows),
-            source.license,
-            f"{source.repository}@{source.commit[:12]}:{source.path}",
-            source.blob[:12],
-            "here" if cached_path(source).is_file() else "not fetched",
-        )
-        for source in sources
+        (each.name, str(each.rows), each.license, f"{each.repository}@{each.commit[:7]}", each.filename, here)
+        for each in sources
+        for here in ["here" if cached_path(each).is_file() else "not fetched"]
     ]
-    print_table("Published data", ("name", "#rows", "licence", "upstream", "git blob", "download"), rows)
+    print_table("Published data", ("name", "#rows", "licence", "upstream", "file", "download"), rows)
 
 
 def _fetch_or_verify(parsed: argparse.Namespace, source: Source) -> str:

@@ -119,7 +119,7 @@ def _print_summary(found: Sequence[Verification], path: Path, judge: str) -> Non
     notes = [f"verdicts: {path}"]
     if counts[UNSCORED]:
         low, high = counts[SUPPORTED] / len(found), (counts[SUPPORTED] + counts[UNSCORED]) / len(found)
-        notes.insert(0, f"supported if all unscored are not, and if they are: {low:.1%} - {high:.1%}")
+        notes.insert(0, f"supported: {low:.1%} if none of the unscored pairs is, {high:.1%} if all are")
     rows = [(name, str(count), f"{count / len(found):.1%}") for name, count in named]
     print_table(f"{len(found):,} pairs judged by {judge}", ("verdict", "#pairs", "#share"), rows, notes)
 

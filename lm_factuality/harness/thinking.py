@@ -41,7 +41,12 @@ def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
     texts = {place: cache_of[name] for place, name in enumerate(names) if cache_of is not None and name and name in cache_of}
     missing = [place for place in range(len(asked)) if place not in texts]
     with whole_texts(lm) as known:
-        texts |= zip(missing, lm.generate_until([asked[place] for place in missing]) if missing else (), strict=True)
+        try:
+            texts |= zip(missing, lm.generate_until([asked[place] for place in missing]) if missing else (), strict=True)
+        except AssertionError as error:  # of lm_eval's, where an answer alone may fill the window
+            if "max tokens to generate" not in str(error):
+                raise
+            raise ModelError(f"{error} Pass --gen_kwargs max_gen_toks=N.") from error
     if cache_of is not None and missing:
         cache_of.update({names[place]: texts[place] for place in missing if names[place]})
     written = [opened_by(str(each.args[0])) + known(texts[place]) for place, each in enumerate(asked)]

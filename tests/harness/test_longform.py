@@ -130,6 +130,12 @@ def test_the_sample_with_a_real_model(run, checkpoint, tmp_path, capsys):
     assert "longform has no setting 'kay'; known: k, knowledge" in capsys.readouterr().err
 
 
+def test_an_answer_that_may_fill_the_window_is_an_error_that_says_what_to_pass(checkpoint, capsys):
+    given = ["run", "--model", "hf", "--model_args", f"pretrained={checkpoint},dtype=float32", "--device", "cpu"]
+    assert main([*given, "--tasks", "sample_longform", "--limit", "1", "--gen_kwargs", "max_gen_toks=512"]) == 1
+    assert "maximum sequence length (512). Pass --gen_kwargs max_gen_toks=N." in capsys.readouterr().err
+
+
 def test_towns_that_share_a_name(run, own, tmp_path):
     task = run(own(entities=True, entity_kind="town", k=[2, 4]))
     assert task.metrics["factscore"] == task.metrics["precision"] == task.metrics["f1_at_k"] == 1

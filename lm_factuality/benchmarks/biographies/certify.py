@@ -64,7 +64,7 @@ class StepTrial:
         """
         step = STEPS[name]
         if len(wanted.files) % 2:
-            raise ConfigError(f"--data: found {len(wanted.files)} files, expected each file of generations and its decisions")
+            raise ConfigError(f"--data: expected generations and their decisions in turn, found {len(wanted.files)} of them")
         paths = wanted.files or tuple(locate(source, wanted.data_dir).path for source in _PUBLISHED)
         blobs = ",".join(map(blob_id, paths))
         pairs = zip(paths[::2], paths[1::2], strict=True)

@@ -326,7 +326,7 @@ def test_a_forged_certificate_is_known(name, files):
         ),
         (["--rows", "3"], "--rows is not for --setting segment_doc, but for biographies_"),
         (["--setting", "biographies_linking", "--rows", "0"], "--rows: found 0"),
-        (["--setting", "biographies_linking", "--data", "one.json"], "--data: found 1 files"),
+        (["--setting", "biographies_linking", "--data", "one.json"], "--data: expected generations and their decisions in turn"),
     ],
 )
 def test_options_that_mean_nothing_are_errors(arguments, expected, capsys):
