@@ -28,12 +28,12 @@ def options(parser: argparse.ArgumentParser) -> None:
         choices=all_settings(),
         help="what is measured (default segment_cot; segment_doc if the judge needs evidence)",
     )
-    parser.add_argument("--rows", type=int, metavar="N", help="a random part of the responses, the same every time")
+    parser.add_argument("--rows", type=int, metavar="N", help="biographies_...: a random part, always the same")
     parser.add_argument("--data-dir", metavar="DIR", help="local folder with the published files, instead of a download")
-    parser.add_argument("--data", type=Path, nargs="+", metavar="FILE", help="files like the published ones, in their order")
-    parser.add_argument("--sample", action="store_true", help="try it on the embedded sample, without any download")
-    parser.add_argument("--claims", type=Path, metavar="FILE", help="claims of 'claims extract' (default: by rules)")
-    parser.add_argument("--prompts", type=Path, metavar="DIR", help="a checkout of hkust-nlp/felm: the authors' prompts")
+    parser.add_argument("--data", type=Path, nargs="+", metavar="FILE", help="biographies_...: generations, decisions, ...")
+    parser.add_argument("--sample", action="store_true", help="segment_..., claim_...: the embedded sample instead")
+    parser.add_argument("--claims", type=Path, metavar="FILE", help="claim_...: of 'claims extract' (default: rules)")
+    parser.add_argument("--prompts", type=Path, metavar="DIR", help="segment_..., claim_...: a checkout of hkust-nlp/felm")
     parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the shared store)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the certificate here too")
     parser.add_argument("--dry-run", action="store_true", help="print calls, tokens and cost; send nothing")
