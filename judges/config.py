@@ -60,7 +60,8 @@ Positive = Annotated[Number, Field(gt=0)]
 Count = Annotated[Integer, Field(ge=1)]
 Share = Annotated[Number, Field(ge=0, le=1)]
 Band = Annotated[tuple[Share, Share], Field(description="two probabilities, such as [0.2, 0.8], or calibrated")]
-_PASSED_ON = ("decoding", "samples", "prompts", "system", "schema", "prices", "max_cost")  # to a cascade by its second judge
+# To a cascade by its second judge.
+_PASSED_ON = ("decoding", "samples", "prompts", "system", "schema", "thinking_tokens", "prices", "max_cost")
 
 
 @dataclass(frozen=True, config=FORBID)
@@ -139,6 +140,8 @@ class JudgeConfig:
             yield "verdicts: logprobs reads one word of one fact; it needs verify: fact"
         if self.backend == "cascade":
             yield from self._wrong_cascade()
+        if self.samples > 1 and not self.capabilities.reads_prompts:
+            yield f"samples: {self.samples} of backend {self.backend} would be the same; take them out"
         if self.max_cost is None:
             return
         if self.prices is None:
@@ -159,6 +162,8 @@ class JudgeConfig:
             yield f"first: {self.first.name} reads prompts; expected one that gives probabilities: backend classifier, or lexical"
         if self.then.verdicts != "text":
             yield "then: a cascade reads replies; take verdicts: logprobs out of that judge"
+        if self.then.verify != "fact":
+            yield "then: a cascade decides on one fact at a time; take verify: page out of that judge"
         if isinstance(self.unsure, tuple) and self.unsure[0] > self.unsure[1]:
             yield f"unsure: expected the lower probability first, found {list(self.unsure)}"
 

@@ -48,6 +48,7 @@ class ClassifierBackend:
         self._window = config.window or FAMILIES[self._family].window
         revision = about.get("_commit_hash") or config.revision
         settings = {"family": self._family, "revision": revision, "window": self._window, "threshold": config.threshold}
+        settings |= {"foundation": fingerprint(config.foundation)} if config.foundation else {}
         self.identity = f"classifier {model} {json.dumps(settings)}"
         self.usage = Usage()
         self._known: dict[Pair, Support] = {}
