@@ -98,8 +98,6 @@ class JudgeConfig:
     threshold: Annotated[Number, Field(ge=0.1, le=0.9)] = 0.5  # the probability from which on a claim is supported
     batch_size: Count = 16
     device: String | None = None  # cuda, cpu; None: the GPU if there is one
-    foundation: String | None = None  # whose config and tokenizer a checkpoint without its own takes
-    trust_remote_code: Truth = False
     first: "JudgeConfig | None" = None  # cascade: who is asked first, for probabilities
     then: "JudgeConfig | None" = None  # and who where the first is unsure
     unsure: Band | Literal["calibrated"] | None = None  # probabilities of the first; calibrated: as its certificate says
