@@ -111,7 +111,9 @@ class Judge:
         if again := self._again(read):
             second = self._answers([once_more(requests[place], read[place]) for place in again], f"{description}, once more")
             for place, answer in zip(again, second, strict=True):
-                read[place] = read_reply(answer, reply, requests[place].subject, check)
+                tried = read_reply(answer, reply, requests[place].subject, check)
+                why = f"{read[place].problem}; asked once more: {tried.problem}" if answer.error else tried.problem
+                read[place] = dataclasses.replace(tried, problem=why)
         return _rows(read, count)
 
     def plan(

@@ -171,3 +171,11 @@ def test_a_reply_that_cannot_be_used_is_asked_for_once_more(server, config, tmp_
     assert all((each is not None) == schema for each in sent)
     if schema:
         assert sent[0]["json_schema"]["schema"] == json.loads(schema_of(SupportReply))
+
+
+def test_a_second_question_that_fails_does_not_hide_why_it_was_asked(server, config, tmp_path):
+    server.script = lambda prompt, attempt: Act(status=400, text="too long") if "once more" in prompt else Act(text="Hm.")
+    subject = {"kind": "verify", "claim": "a", "passages": ["p"]}
+    with Judge.open(config(), store=tmp_path / "a.sqlite") as judge:
+        ((found,),) = judge.ask_typed("verify", SupportReply, [subject], "asking")
+    assert found.problem.startswith("no JSON object; asked once more: judge error: refused: HTTP 400")
