@@ -60,7 +60,8 @@ Positive = Annotated[Number, Field(gt=0)]
 Count = Annotated[Integer, Field(ge=1)]
 Share = Annotated[Number, Field(ge=0, le=1)]
 Band = Annotated[tuple[Share, Share], Field(description="two probabilities, such as [0.2, 0.8], or calibrated")]
-_PASSED_ON = ("decoding", "samples", "prompts", "system", "schema", "prices", "max_cost")  # to a cascade by its second judge
+# To a cascade by its second judge.
+_PASSED_ON = ("decoding", "samples", "prompts", "system", "schema", "thinking_tokens", "prices", "max_cost")
 
 
 @dataclass(frozen=True, config=FORBID)
@@ -97,8 +98,6 @@ class JudgeConfig:
     threshold: Annotated[Number, Field(ge=0.1, le=0.9)] = 0.5  # the probability from which on a claim is supported
     batch_size: Count = 16
     device: String | None = None  # cuda, cpu; None: the GPU if there is one
-    foundation: String | None = None  # whose config and tokenizer a checkpoint without its own takes
-    trust_remote_code: Truth = False
     first: "JudgeConfig | None" = None  # cascade: who is asked first, for probabilities
     then: "JudgeConfig | None" = None  # and who where the first is unsure
     unsure: Band | Literal["calibrated"] | None = None  # probabilities of the first; calibrated: as its certificate says
@@ -139,6 +138,8 @@ class JudgeConfig:
             yield "verdicts: logprobs reads one word of one fact; it needs verify: fact"
         if self.backend == "cascade":
             yield from self._wrong_cascade()
+        if self.samples > 1 and not self.capabilities.reads_prompts:
+            yield f"samples: {self.samples} of backend {self.backend} would be the same; take them out"
         if self.max_cost is None:
             return
         if self.prices is None:
@@ -159,6 +160,8 @@ class JudgeConfig:
             yield f"first: {self.first.name} reads prompts; expected one that gives probabilities: backend classifier, or lexical"
         if self.then.verdicts != "text":
             yield "then: a cascade reads replies; take verdicts: logprobs out of that judge"
+        if self.then.verify != "fact":
+            yield "then: a cascade decides on one fact at a time; take verify: page out of that judge"
         if isinstance(self.unsure, tuple) and self.unsure[0] > self.unsure[1]:
             yield f"unsure: expected the lower probability first, found {list(self.unsure)}"
 

@@ -111,7 +111,9 @@ class Judge:
         if again := self._again(read):
             second = self._answers([once_more(requests[place], read[place]) for place in again], f"{description}, once more")
             for place, answer in zip(again, second, strict=True):
-                read[place] = read_reply(answer, reply, requests[place].subject, check)
+                tried = read_reply(answer, reply, requests[place].subject, check)
+                why = f"{read[place].problem}; asked once more: {tried.problem}" if answer.error else tried.problem
+                read[place] = dataclasses.replace(tried, problem=why)
         return _rows(read, count)
 
     def plan(
@@ -126,7 +128,7 @@ class Judge:
         """What :meth:`ask` would send, or with ``reply`` the first questions of :meth:`ask_typed`; nothing is."""
         count = self.config.samples if samples is None else samples
         schema = self._schema(reply) if reply else ""
-        requests = self._requests(prompt_name, subjects, count, decoding, schema)
+        requests = self._with_thoughts_on_disk(self._requests(prompt_name, subjects, count, decoding, schema))
         if reply is None or not self.config.capabilities.reads_prompts:
             return plan(self._backend, self._store, requests)
         read = partial(read_reply, reply=reply, check=check)
@@ -174,6 +176,14 @@ class Judge:
             for place, answer in zip(cut, second, strict=True):
                 answers[place] = answers[place] if answer.error else answer
         return answers
+
+    def _with_thoughts_on_disk(self, requests: Sequence[Request]) -> list[Request]:
+        """What :meth:`_answers` goes on with: a request has room to think where its answer on disk was cut off in a thought."""
+        if self.config.thinking_tokens is not None:
+            return list(requests)
+        stored = self._store.get_many(keys := _keys(self._backend, requests))
+        cut = {key for key, answer in stored.items() if is_cut_off_in_thought(answer)}
+        return [_with_room(each, ROOM_TO_THINK) if key in cut else each for key, each in zip(keys, requests, strict=True)]
 
     def _again(self, read: Sequence[Typed[Any]]) -> list[int]:
         """The places of replies that are asked for once more; a backend that reads no prompt would say the same again."""

@@ -21,9 +21,10 @@ from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 NO_OBJECT = "no JSON object"
 CUT_OFF = "cut off"
 _NO_ANSWER = Answer(None)
-_LONGEST_REASON = 1000  # characters of what is said about it, and then some
 _MOST_LISTED = 10  # numbers in a problem
 _LONGEST_QUOTE = 2000  # characters of a reply that are shown to the judge again
+_LONGEST_PROBLEM = 300  # characters, for a model may call a field what it likes
+_WORDS_AROUND = 200  # characters of ours around both, at most
 
 
 class Reply(BaseModel):
@@ -81,7 +82,7 @@ def read_reply(answer: Answer, reply: type[R], subject: Mapping[str, Any], check
 
 def longest_again(request: Request) -> Request:
     """No shorter than any :func:`once_more` of a request."""
-    return replace(request, prompt=request.prompt + "\u3400" * (_LONGEST_QUOTE + _LONGEST_REASON))
+    return replace(request, prompt=request.prompt + "\U00020000" * (_LONGEST_QUOTE + _LONGEST_PROBLEM + _WORDS_AROUND))
 
 
 def misnumbered(numbers: Sequence[int], count: int, what: str, is_whole: bool = True) -> str:
@@ -110,7 +111,7 @@ def once_more(request: Request, read: Typed[Any]) -> Request:
     quoted = said if len(said) <= _LONGEST_QUOTE else f"{said[:_LONGEST_QUOTE]} ..."
     prompt = (
         f"{request.prompt}\n\nYour reply to this was:\n{quoted.strip() or '(nothing)'}\n\n"
-        f"It cannot be used: {read.problem}. Reply once more, with the JSON object alone."
+        f"It cannot be used: {read.problem[:_LONGEST_PROBLEM]}. Reply once more, with the JSON object alone."
     )
     return replace(request, prompt=prompt)
 
@@ -125,7 +126,8 @@ def _json_in(text: str) -> tuple[Any, bool]:
     candidates.append(text[text.find(start) : text.rfind(end) + 1] if start in text else "")
     for candidate in candidates:
         try:
-            return json.loads(candidate), True
+            # halves of surrogate pairs, which a reply may escape and no file can hold, become question marks
+            return json.loads(json.dumps(json.loads(candidate), ensure_ascii=False).encode("utf-8", "replace")), True
         except (ValueError, RecursionError):
             continue
     return None, False
@@ -140,7 +142,7 @@ def _only_list(reply: type[Reply]) -> str:
 def _first(error: ValidationError) -> str:
     each = error.errors(include_url=False, include_input=False)[0]
     place = ".".join("N" if isinstance(part, int) else part for part in each["loc"])
-    return f"{place}: {each['msg']}" if place else str(each["msg"])
+    return (f"{place}: {each['msg']}" if place else str(each["msg"]))[:_LONGEST_PROBLEM]
 
 
 def _without_titles(node: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from pydantic import Field
@@ -112,10 +112,12 @@ def verify(judge: Judge, pairs: Sequence[Pair], description: str = "verifying") 
 def plan(judge: Judge, pairs: Sequence[Pair]) -> Plan:
     """What :func:`verify` would ask first; nothing is."""
     asked = {number: pair for number, pair in enumerate(pairs) if not pair.problem}
-    if judge.config.verify == "page":
-        subjects = [_page_of(asked, part) for part in _lists(asked)]
-        return judge.plan(PROMPT_PAGE, subjects, reply=PageReply, max_tokens=PAGE_TOKENS)
-    return judge.plan(PROMPT, [pair.subject for pair in asked.values()], reply=SupportReply)
+    singly = judge.plan(PROMPT, [pair.subject for pair in asked.values()], reply=SupportReply)
+    if judge.config.verify != "page":
+        return singly
+    subjects = [_page_of(asked, part) for part in _lists(asked)]
+    whole = judge.plan(PROMPT_PAGE, subjects, reply=PageReply, check=numbers_exist, max_tokens=PAGE_TOKENS)
+    return replace(whole, most=whole.at_most + singly.at_most)  # a reply may leave out every claim
 
 
 def _lists(pairs: Mapping[int, Pair]) -> list[list[int]]:

@@ -85,7 +85,7 @@ BACKENDS: Mapping[str, Entry] = {
     ),
     "classifier": Entry(
         "judges.backends.classifier",
-        ("model", "family", "revision", "window", "threshold", "batch_size", "device", "foundation", "trust_remote_code"),
+        ("model", "family", "revision", "window", "threshold", "batch_size", "device"),
         model_is="a model on the Hub, or where it lies",
         capabilities=Capabilities(reads_prompts=False, kinds=_BY_EVIDENCE, needs_evidence=True, runs_here=True),
     ),

@@ -36,7 +36,7 @@ class CascadeBackend:
         assert config.first is not None
         assert config.then is not None
         self._first_config, self._then_config = config.first, config.then
-        self._first, self._then = open_judge(config.first), open_judge(config.then, purse)
+        self._first, self._then = open_judge(config.first), open_judge(replace(config.then, max_cost=config.max_cost), purse)
         self._bands: tuple[tuple[float, float], ...] = (config.unsure,) if isinstance(config.unsure, tuple) else ()
         if config.unsure == "calibrated":
             self._bands = find_calibration(config.first, self._first.identity, config.error)

@@ -41,14 +41,13 @@ class ClassifierBackend:
         from judges.inference.families import FAMILIES, family_of
 
         self._config = config
-        model, is_bare = str(fingerprint(config.model)), config.model.endswith(".ckpt")
         with loading(f"the judge's model {config.model!r}"):
-            about = {} if is_bare else PreTrainedConfig.get_config_dict(config.model, revision=config.revision)[0]
+            about = PreTrainedConfig.get_config_dict(config.model, revision=config.revision)[0]
         self._family = family_of(config.model, about, config.family)
         self._window = config.window or FAMILIES[self._family].window
         revision = about.get("_commit_hash") or config.revision
         settings = {"family": self._family, "revision": revision, "window": self._window, "threshold": config.threshold}
-        self.identity = f"classifier {model} {json.dumps(settings)}"
+        self.identity = f"classifier {fingerprint(config.model)} {json.dumps(settings)}"
         self.usage = Usage()
         self._known: dict[Pair, Support] = {}
         self._model: SupportModel | None = None
@@ -76,8 +75,7 @@ class ClassifierBackend:
         from judges.inference.models import load_model
 
         config, new = self._config, [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
-        about: dict[str, Any] = {name: getattr(config, name) for name in ("revision", "foundation", "trust_remote_code")}
-        about |= {"family": self._family, "window": self._window}
+        about: dict[str, Any] = {"revision": config.revision, "family": self._family, "window": self._window}
         try:
             if new and self._model is None:
                 self._model = load_model(config.model, config.batch_size, config.device, **about)

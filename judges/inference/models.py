@@ -1,9 +1,6 @@
 """Models that say whether passages support a claim, by transformers: their families are in ``families``."""
 
-import re
 from collections.abc import Collection, Sequence
-from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -34,9 +31,6 @@ _NEITHER = "the model answers neither 1 nor 0"
 _OTHERWISE = "the folder it lies in, or --nli lexical"
 _T5 = "; tokenizers of T5 may need: pip install sentencepiece protobuf"
 _FLAN = "google/flan-t5-base"
-# AlignScore's checkpoint has a RoBERTa with three heads. The one of three classes, after the pooler, is what transformers calls a
-# head for classification.
-_ALIGNSCORE = {"base_model.pooler.dense.": "classifier.dense.", "tri_layer.": "classifier.out_proj.", "base_model.": "roberta."}
 
 
 class SupportModel:
@@ -133,11 +127,8 @@ def load_model(
     family: str | None = None,
     revision: str | None = None,
     window: int | None = None,
-    foundation: str | None = None,
-    trust_remote_code: bool = False,
 ) -> SupportModel:
-    """The model called ``name``: on the Hub, in a folder, or a file of AlignScore's. ``family`` says how it is asked, if not as
-    what it is recognised as; a checkpoint without a config and tokenizer of its own takes those of ``foundation``.
+    """The model called ``name``, on the Hub or in a folder. ``family`` says how it is asked, if not as what it is recognised as.
 
     Raises:
         ConfigError: no family is called that.
@@ -145,45 +136,23 @@ def load_model(
     """
     device = device or default_device()
     with loading(f"the inference model {name!r}", f"{_OTHERWISE}{_T5}"):
-        is_file = Path(name).is_file()
-        about = {} if is_file else PreTrainedConfig.get_config_dict(name, revision=revision)[0]
+        about = PreTrainedConfig.get_config_dict(name, revision=revision)[0]
         family = family_of(name, about, family)
-        if is_file:
-            model, tokenizer = _load_alignscore(name, foundation)
-        elif family == "hhem":  # its own code, which we need not run, wraps this class of transformers
-            foundation = foundation or about.get("foundation") or _FLAN
+        if family == "hhem":  # its own code, which we need not run, wraps this class of transformers
+            foundation = about.get("foundation") or _FLAN
             config = AutoConfig.from_pretrained(foundation, num_labels=2)
             options = {"config": config, "key_mapping": {"^t5\\.": ""}, "revision": revision, "output_loading_info": True}
             model, info = T5ForTokenClassification.from_pretrained(name, **options)
             _refuse_missing(name, info["missing_keys"])
             tokenizer = AutoTokenizer.from_pretrained(foundation)
         elif FAMILIES[family].head == "seq2seq":
-            known: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
-            tokenizer = AutoTokenizer.from_pretrained(name, **known)
-            model = AutoModelForSeq2SeqLM.from_pretrained(name, **known, dtype=dtype_of(device))
+            tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
+            model = AutoModelForSeq2SeqLM.from_pretrained(name, revision=revision, dtype=dtype_of(device))
         else:
-            model, tokenizer, longest = load_classifier(name, revision, device, _OTHERWISE, trust_remote_code=trust_remote_code)
+            model, tokenizer, longest = load_classifier(name, revision, device, _OTHERWISE)
             return SupportModel(name, family, model, tokenizer, longest, batch_size, window)
         longest = _MOST_T5 if FAMILIES[family].head != "sequence" else _window(model.config, tokenizer)
         return SupportModel(name, family, model.to(device, dtype_of(device)), tokenizer, longest, batch_size, window)
-
-
-def _load_alignscore(path: str, foundation: str | None) -> tuple[Any, Any]:
-    """The classifier and the tokenizer of a checkpoint of Lightning."""
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except UnpicklingError as error:
-        raise ModelError(f"{path}: holds more than weights, and is not run: {error}") from error
-    foundation = foundation or content.get("hyper_parameters", {}).get("model", "roberta-large")
-    config = AutoConfig.from_pretrained(foundation, num_labels=3)
-    model = AutoModelForSequenceClassification.from_config(config)
-    renamed = {
-        re.sub("|".join(map(re.escape, _ALIGNSCORE)), lambda found: _ALIGNSCORE[found[0]], key, count=1): value
-        for key, value in content["state_dict"].items()
-        if key.startswith(tuple(_ALIGNSCORE))
-    }
-    _refuse_missing(path, model.load_state_dict(renamed, strict=False).missing_keys)
-    return model, AutoTokenizer.from_pretrained(foundation)
 
 
 def _refuse_missing(name: str, keys: Collection[str]) -> None:
@@ -198,7 +167,6 @@ def load_classifier(
     device: str | None = None,
     otherwise: str = "or the folder it lies in",
     dtype: torch.dtype | None = None,
-    trust_remote_code: bool = False,
 ) -> tuple[Any, Any, int]:
     """(model, tokenizer, tokens that the model takes) of the sequence classifier ``name``, in bfloat16 on a GPU unless ``dtype``
     says otherwise.
@@ -208,15 +176,14 @@ def load_classifier(
     """
     device = device or default_device()
     with loading(f"the inference model {name!r}", f"{otherwise}{_T5}"):
-        known: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
-        config = AutoConfig.from_pretrained(name, **known)
+        config = AutoConfig.from_pretrained(name, revision=revision)
         if not any(each.endswith("ForSequenceClassification") for each in config.architectures or ()):
             raise ModelError(
                 f"{name}: {', '.join(config.architectures or ['a model'])} is no inference model; expected a sequence classifier "
                 "such as microsoft/deberta-large-mnli, or a T5 such as google/t5_xxl_true_nli_mixture"
             )
-        tokenizer = AutoTokenizer.from_pretrained(name, **known)
-        model = AutoModelForSequenceClassification.from_pretrained(name, **known, dtype=dtype or dtype_of(device))
+        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
+        model = AutoModelForSequenceClassification.from_pretrained(name, revision=revision, dtype=dtype or dtype_of(device))
         return model.to(device).eval(), tokenizer, _window(config, tokenizer)
 
 

@@ -156,6 +156,8 @@ def test_certificates_are_found_by_judge_and_setting(judge, tmp_path):
         plain,
         dataclasses.replace(plain, samples=3),
         dataclasses.replace(plain, system="Be strict."),
+        dataclasses.replace(plain, thinking_tokens=4000),
+        dataclasses.replace(plain, schema=False),
         dataclasses.replace(plain, prompts={"felm/segment_cot": other}),
     ]
     identities = set()

@@ -87,6 +87,7 @@ def test_everything_that_can_be_said(tmp_path: Path):
         ({**OPENAI, "verdicts": "logits"}, "verdicts is 'logits'; expected text or logprobs"),
         ({**LM_EVAL, "verdicts": True}, "verdicts is True; expected text or logprobs"),
         ({"backend": "lexical", "verdicts": "logprobs"}, "verdicts is for backend openai and lm_eval"),
+        ({"backend": "lexical", "samples": 3}, "samples: 3 of backend lexical would be the same; take them out"),
         ({**OPENAI, "max_cost": 1}, "max_cost needs prices"),
         *(
             (

@@ -101,7 +101,9 @@ def test_room_to_think(server, config, own_prompt, tmp_path, room, sent, answers
     for attempt in range(2):  # the second time all is on disk
         with Judge.open(judge_config, store=tmp_path / "a.sqlite") as judge:
             plan = judge.plan(next(iter(own_prompt)), subjects)
-            assert plan.estimate.max_completion_tokens == (512 + (room or 0)) * plan.to_send
+            on_disk = attempt and room is None  # of what is there, one was sent in vain with room to think
+            assert plan.to_send == (len(QUESTIONS) if not attempt else 1 if room != 0 else 0)
+            assert plan.estimate.max_completion_tokens == (4608 if on_disk else 512 + (room or 0)) * plan.to_send
             found = [each for (each,) in judge.ask(next(iter(own_prompt)), subjects, "asking", disable_tqdm=True)]
         said = [... if each.text is None else without_thinking(each.text) for each in found]
         assert said == answers

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from judges.answers import Answer, Request
 from judges.judge import Judge
-from judges.typed import Reply, misnumbered, once_more, read_reply, schema_of
+from judges.typed import Reply, longest_again, misnumbered, once_more, read_reply, schema_of
 from judges.verify import PageReply, SupportReply
 from tests.judges.server import Act
 
@@ -39,6 +39,21 @@ def names(text: str | None, **fields) -> tuple[list[str] | None, str]:
 )
 def test_the_object_is_found(text):
     assert names(text) == (["Ada", "Bea"], "")
+
+
+def test_what_no_file_can_hold_is_replaced():
+    found, problem = names('{"names": ["\\ud800 Ada", "\\ud83d\\ude00"]}')
+    assert (found, problem) == (["? Ada", "\U0001f600"], "")
+
+
+@pytest.mark.parametrize("letter", ["a", "\u3400", "\U0001f600"])
+def test_no_second_question_is_longer_than_the_longest(letter):
+    """A model calls a field what it likes, and its name is in the reason."""
+    request = Request("Who?")
+    for text in (letter * 9000, json.dumps({letter * 9000: 1}, ensure_ascii=False)):
+        again = once_more(request, read_reply(Answer(text, "stop"), Names, {}))
+        assert len(again.prompt.encode()) <= len(longest_again(request).prompt.encode())
+    assert len(names(json.dumps({"names": [], letter * 9000: 1}))[1]) <= 320
 
 
 @pytest.mark.parametrize(
@@ -156,3 +171,11 @@ def test_a_reply_that_cannot_be_used_is_asked_for_once_more(server, config, tmp_
     assert all((each is not None) == schema for each in sent)
     if schema:
         assert sent[0]["json_schema"]["schema"] == json.loads(schema_of(SupportReply))
+
+
+def test_a_second_question_that_fails_does_not_hide_why_it_was_asked(server, config, tmp_path):
+    server.script = lambda prompt, attempt: Act(status=400, text="too long") if "once more" in prompt else Act(text="Hm.")
+    subject = {"kind": "verify", "claim": "a", "passages": ["p"]}
+    with Judge.open(config(), store=tmp_path / "a.sqlite") as judge:
+        ((found,),) = judge.ask_typed("verify", SupportReply, [subject], "asking")
+    assert found.problem.startswith("no JSON object; asked once more: judge error: refused: HTTP 400")

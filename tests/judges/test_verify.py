@@ -113,6 +113,18 @@ def test_pairs_without_evidence_are_not_asked(server, config, tmp_path, mode, ho
     assert [each.reason for each in found if each.verdict != U] == how
 
 
+@pytest.mark.parametrize("mode", ["fact", "page"])
+def test_a_plan_is_not_exceeded_by_what_a_page_leaves_out(server, config, tmp_path, mode):
+    server.script = lambda prompt, attempt: Act(text='{"verdicts": []}' if "Claims:" in prompt else "Hm.")
+    pairs = [Pair(f"She won prize {letter}.", ("She won.",)) for letter in "abc"]
+    with Judge.open(config(verify=mode), store=tmp_path / "a.sqlite") as judge:
+        most = plan(judge, pairs).at_most
+        verify(judge, pairs)
+    assert len(server.bodies) <= most.calls
+    assert sum(body["max_tokens"] for body in server.bodies) <= most.max_completion_tokens
+    assert len(server.bodies) == (6 if mode == "fact" else 7)
+
+
 def test_a_page_takes_so_many_claims_in_one_question(server, config, tmp_path):
     server.script = _model
     with Judge.open(config(verify="page"), store=tmp_path / "a.sqlite") as judge:

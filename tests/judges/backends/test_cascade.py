@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from judges.config import load_judge_config
 from judges.judge import Judge
 from judges.verify import Pair, verify
 from lm_factuality.cli.main import main
-from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.errors import BackendDown, ConfigError
 from tests.conftest import TASKS
 from tests.judges.inference.test_support import TEXT
 from tests.judges.server import Act, JudgeServer
@@ -106,6 +107,29 @@ def test_a_reply_of_the_second_that_cannot_be_read_is_asked_for_once_more(cascad
     assert len(server.bodies) == 2 * len(PAIRS)
 
 
+def test_the_money_of_a_run_is_that_of_the_second(cascade, write_judge, server, tmp_path):
+    path = cascade(unsure=[0.0, 1.0])
+    prices = {"prompt": 0.0, "completion": 1000.0}  # a tenth of a cent a token
+    write_judge(
+        "gpt", backend="openai", model="small-judge", base_url=server.base_url, decoding={"max_tokens": 77}, prices=prices
+    )
+    config = replace(load_judge_config(path), max_cost=0.05)  # as --max-cost does
+    with (
+        Judge.open(config, tmp_path / "a.sqlite") as judge,
+        pytest.raises(BackendDown, match=r"max_cost of \$0\.05 leaves no room"),
+    ):
+        verify(judge, PAIRS)
+    assert not server.bodies
+
+
+def test_the_second_has_its_room_to_think(cascade, write_judge, server, tmp_path):
+    path = cascade(unsure=[0.0, 1.0])
+    write_judge("gpt", backend="openai", model="m", base_url=server.base_url, decoding={"max_tokens": 77}, thinking_tokens=1000)
+    with Judge.open(load_judge_config(path), tmp_path / "a.sqlite") as judge:
+        verify(judge, PAIRS[:1])
+    assert [body["max_tokens"] for body in server.bodies] == [1077]
+
+
 def test_what_the_first_cannot_answer_goes_to_the_second(evaluate, cascade, server):
     """Biographies need facts and groups, of which a classifier knows nothing."""
 
@@ -185,6 +209,7 @@ def test_unsure_as_certified(cascade, write_judge, server, tmp_path):
         ({"first": "both.yaml"}, "a cascade is no part of another cascade"),
         ({"first": "gpt.yaml"}, "first: gpt reads prompts; expected one that gives probabilities"),
         ({"then": "words.yaml"}, "take verdicts: logprobs out of that judge"),
+        ({"then": "pages.yaml"}, "take verify: page out of that judge"),
         ({"unsure": [0.8, 0.2]}, "expected the lower probability first"),
         ({"unsure": [0.2, 1.8]}, "unsure"),
         ({"unsure": "sometimes"}, "unsure"),
@@ -197,6 +222,7 @@ def test_unsure_as_certified(cascade, write_judge, server, tmp_path):
 def test_nonsense_is_refused(keys, message, cascade, write_judge, server):
     cascade()
     write_judge("words", backend="openai", model="m", base_url=server.base_url, verdicts="logprobs")
+    write_judge("pages", backend="openai", model="m", base_url=server.base_url, verify="page")
     if keys.get("first") == "both.yaml":
         path = cascade()
         path.rename(path.with_name("inner.yaml"))

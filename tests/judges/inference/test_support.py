@@ -13,7 +13,6 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
-    RobertaModel,
     T5Config,
     T5ForTokenClassification,
 )
@@ -23,7 +22,7 @@ from judges.inference.families import family_of
 from judges.inference.models import load_model
 from judges.lexical.words import Passage
 from lm_factuality.ground.errors import ConfigError, ModelError
-from tests.judges.inference.conftest import SIZES, T5_SIZES, save, tokenizer
+from tests.judges.inference.conftest import T5_SIZES, save, tokenizer
 
 TEXT = "Ada Lind was a painter who taught at the school in the north."
 CLAIMS = ("Ada Lind was a pilot.", "She taught at the school.", "She flew mail to the islands in 1870.", "Ada")
@@ -87,6 +86,11 @@ def test_an_nli_model_is_given_a_pair_and_goes_by_the_label_entailment(folders):
     assert probabilities(folders["nli"]) == pytest.approx(expected, abs=1e-5)
 
 
+def test_alignscore_is_given_a_pair_and_goes_by_the_first_label(folders):
+    expected = [of_labels(folders["roberta"], *texts).softmax(-1)[0].item() for texts in ASKED]
+    assert probabilities(folders["roberta"], family="alignscore") == pytest.approx(expected, abs=1e-5)
+
+
 def test_a_single_label_is_a_score(folders):
     expected = [of_labels(folders["single"], *texts).sigmoid().item() for texts in ASKED]
     assert probabilities(folders["single"]) == pytest.approx(expected, abs=1e-5)
@@ -121,33 +125,6 @@ def test_hhem_loads_without_its_code_and_goes_by_the_first_token(hhem):
     assert max(expected) - min(expected) > 1e-3
 
 
-def test_alignscores_checkpoint_is_a_classifier_with_three_labels(tmp_path):
-    """The authors' model: RoBERTa with its pooler, then a layer of three classes; the first is "aligned"."""
-    foundation = save(tmp_path / "roberta-tiny", "roberta")
-    torch.manual_seed(3)
-    base = RobertaModel.from_pretrained(foundation, add_pooling_layer=True).eval()
-    heads = {name: torch.nn.Linear(SIZES["hidden_size"], size) for name, size in (("bin_layer", 2), ("tri_layer", 3))}
-    for parameter in (base.pooler.dense.weight, heads["tri_layer"].weight):
-        torch.nn.init.normal_(parameter, 0, 0.5)
-    state = {f"base_model.{key}": each for key, each in base.state_dict().items()}
-    state |= {f"{name}.{key}": each for name, head in heads.items() for key, each in head.state_dict().items()}
-    path = tmp_path / "AlignScore-base.ckpt"
-    torch.save({"state_dict": state, "hyper_parameters": {"model": str(foundation)}, "epoch": 3}, path)
-    words = AutoTokenizer.from_pretrained(foundation)
-    expected = []
-    for texts in ASKED:
-        with torch.no_grad():
-            pooled = base(**words(*texts, return_tensors="pt")).pooler_output
-            expected.append(heads["tri_layer"](pooled).softmax(-1)[0, 0].item())
-    assert probabilities(path) == pytest.approx(expected, abs=1e-5)
-    torch.save({"state_dict": {}, "hyper_parameters": {"model": str(foundation)}}, path)
-    with pytest.raises(ModelError, match=r"AlignScore-base.ckpt: has no weights for classifier\.dense"):
-        load_model(str(path), device="cpu")
-    torch.save({"state_dict": {}, "callbacks": Path("x")}, path)
-    with pytest.raises(ModelError, match="holds more than weights"):
-        load_model(str(path), device="cpu")
-
-
 @pytest.mark.parametrize("kind", ["roberta", "deberta", "seq2seq", "nli"])
 def test_of_a_long_text_the_highest_probability_of_a_window_counts(folders, kind):
     sentences = [f"Ada Lind was a {word} who taught at the school." for word in ("painter", "pilot", "mail", "school") * 12]
@@ -166,8 +143,10 @@ def test_of_a_long_text_the_highest_probability_of_a_window_counts(folders, kind
 def test_a_model_without_the_head_is_refused_not_made_up(folders, hhem, tmp_path):
     bare = tmp_path / "bare"
     shutil.copytree(folders["seq2seq"], bare)
+    about = json.loads((bare / "config.json").read_text(encoding="utf-8"))
+    (bare / "config.json").write_text(json.dumps({**about, "foundation": str(bare)}), encoding="utf-8")
     with pytest.raises(ModelError, match="has no weights for"):
-        load_model(str(bare), device="cpu", family="hhem", foundation=str(bare))
+        load_model(str(bare), device="cpu", family="hhem")
     with pytest.raises(ModelError, match=r"RoBERTa-Large: its labels are LABEL_0, LABEL_1, expected one called 'entailment'"):
         load_model(str(folders["roberta"]), device="cpu", family="nli")
     with pytest.raises(ModelError, match="T5ForConditionalGeneration is no inference model"):
@@ -182,7 +161,7 @@ def test_a_model_without_the_head_is_refused_not_made_up(folders, hhem, tmp_path
         ("lytang/MiniCheck-DeBERTa-v3-Large", {"model_type": "deberta-v2"}, "minicheck"),
         ("vectara/hallucination_evaluation_model", {"model_type": "HHEMv2"}, "hhem"),
         ("models/mine", {"model_type": "HHEMv2Config"}, "hhem"),
-        ("AlignScore-large.ckpt", {}, "alignscore"),
+        ("mine/AlignScore-large", {"model_type": "roberta"}, "alignscore"),
         ("google/t5_xxl_true_nli_mixture", {"model_type": "t5"}, "true"),
         ("microsoft/deberta-large-mnli", {"model_type": "deberta"}, "nli"),
         ("my-t5-like/roberta", {"model_type": "roberta"}, "nli"),
