@@ -1,23 +1,13 @@
 """AmbigBio and D-FActScore as the rest of the suite knows them."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS, SETTINGS
 from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, AMBIGBIO_DECISIONS, LLAMA, LLAMA_DECISIONS, NAMES
-from lm_factuality.benchmarks.biographies.judging import AmbigBio
-from lm_factuality.benchmarks.biographies.method import Settings
+from lm_factuality.benchmarks.biographies.judging import AmbigBio, generation
 from lm_factuality.benchmarks.biographies.metrics import SCORES
 from lm_factuality.benchmarks.biographies.page import LEAD, SAMPLES, sections
 from lm_factuality.benchmarks.biographies.recount import recount
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Sample
 from lm_factuality.harness.samples import first_text, keep_verdict
-
-
-def generation(metadata: Mapping[str, Any]) -> AmbigBio:
-    """With the linking and the protocol of a run, over the passages of its documents."""
-    said = {name: str(metadata[name]) for name in ("linking", "protocol", "facts") if name in metadata}
-    return AmbigBio(Settings(None, **said))
 
 
 def instance(sample: Sample) -> Instance | None:
@@ -44,7 +34,17 @@ BENCHMARK = Benchmark(
     lead=LEAD,
     sections=sections,
     samples=SAMPLES,
-    settings=("protocol", "demonstrations", "prompts", "prompt", "prompt_hashes", "knowledge", "knowledge_identity", "linking"),
+    settings=(
+        "protocol",
+        "demonstrations",
+        "prompts",
+        "prompt",
+        "prompt_hashes",
+        "knowledge",
+        "knowledge_identity",
+        "linking",
+        "facts",
+    ),
     certifiable=tuple(SETTINGS.values()),
     judged_steps=JUDGED_STEPS,
 )

@@ -12,9 +12,7 @@ from lm_factuality.benchmarks.biographies import metrics
 from lm_factuality.benchmarks.biographies.authors import PROMPTS, AuthorsPrompt
 from lm_factuality.benchmarks.biographies.benchmark import BENCHMARK
 from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, read_generations, to_doc
-from lm_factuality.benchmarks.biographies.judging import AmbigBio
-from lm_factuality.benchmarks.biographies.method import Settings as Method
-from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
+from lm_factuality.benchmarks.biographies.judging import generation
 from lm_factuality.benchmarks.biographies.summary import Row
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.suite import tasks_folder
@@ -22,7 +20,6 @@ from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.own_data import find_data, own_data
 from lm_factuality.harness.suite_task import Settings
-from lm_factuality.retrieval.knowledge import Knowledge
 
 
 class AmbigBioTask(JudgedTask):
@@ -55,20 +52,8 @@ class AmbigBioTask(JudgedTask):
         about, self._render = _renderer(
             str(metadata.get("demonstrations", "ambiguous")), metadata.get("prompts"), metadata.get("prompt")
         )
-        source = metadata.get("knowledge")
-        knowledge = Knowledge(Path(str(source))) if source and source != DOCUMENTS else None
-        name = DOCUMENTS if knowledge is None else Path(str(source)).name
-        linking, protocol = str(metadata.get("linking", "greedy")), str(metadata.get("protocol", "paper"))
-        method = Method(knowledge, linking, protocol, str(metadata.get("facts", "standalone")))
-        about |= {
-            "knowledge": name,
-            "knowledge_identity": knowledge and knowledge.identity,
-            "linking": linking,
-            "facts": method.facts,
-            "protocol": protocol,
-        }
-        generation = AmbigBio(method, name)
-        return generation, Settings({"doc_to_text": "text", "doc_to_target": "name"}, about)
+        asked = generation(metadata)
+        return asked, Settings({"doc_to_text": "text", "doc_to_target": "name"}, {**about, **asked.about})
 
     def read_documents(self) -> list[dict[str, Any]]:
         path, self.config.metadata["data"] = find_data(self._own_data, AMBIGBIO, self._data_dir)
