@@ -8,12 +8,11 @@ from typing import Any
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from lm_factuality.benchmarks.biographies import metrics
 from lm_factuality.benchmarks.biographies.authors import PROMPTS, AuthorsPrompt
 from lm_factuality.benchmarks.biographies.benchmark import BENCHMARK
 from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, read_generations, to_doc
 from lm_factuality.benchmarks.biographies.judging import generation
-from lm_factuality.benchmarks.biographies.summary import Row
+from lm_factuality.benchmarks.biographies.summary import Row, row_metrics
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import Generation
@@ -25,7 +24,7 @@ from lm_factuality.harness.suite_task import Settings
 class AmbigBioTask(JudgedTask):
     """Built by lm_eval from a YAML that includes ``tasks/ambigbio/_ambigbio.yaml``.
 
-    The metrics are those of ``metrics.SCORES``. Samples hold in ``filtered_resps`` the judge's record (see ``judging``).
+    The metrics are those of ``summary.SCORES``. Samples hold in ``filtered_resps`` the judge's record (see ``judging``).
 
     ``metadata``: ``demonstrations`` (``ambiguous``, ``unambiguous``), ``prompts`` (a checkout of the authors' repository, or a
     prompt in ALCE's format), ``prompt`` (of the checkout: ``with_ambig``, ``no_ambig``, ``careful``; default: that of
@@ -65,7 +64,7 @@ class AmbigBioTask(JudgedTask):
         """A response's part in every mean; None where it has none."""
         if self.only_predicts:
             return {}
-        return metrics.row_metrics(Row.from_record(results[0]))
+        return row_metrics(Row.from_record(results[0]))
 
 
 def _renderer(kind: str, prompts: Any, prompt: Any) -> tuple[dict[str, Any], Callable[[Mapping[str, Any]], str]]:

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from lm_factuality.benchmarks.biographies.records import from_record
-from lm_factuality.benchmarks.biographies.viewer.alignment import align
-from lm_factuality.benchmarks.biographies.viewer.content import statuses
+from lm_factuality.benchmarks.biographies.viewer.content import align, statuses
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import scores_section
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Sample, Samples
