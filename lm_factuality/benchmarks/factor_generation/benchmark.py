@@ -13,7 +13,6 @@ from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Sample, Sa
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
 from lm_factuality.benchmarks.factor_generation.metrics import SCORES
 from lm_factuality.benchmarks.factor_generation.recount import recount
-from lm_factuality.benchmarks.felm.certify import SEGMENTS
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.statistics import Aggregation, mean
 from lm_factuality.harness.outputs import TaskResult
@@ -103,5 +102,5 @@ BENCHMARK = Benchmark(
     sections=sections,
     samples=SAMPLES,
     settings=("protocol", "window", "spacing", "contradiction"),
-    judged_steps=(JudgedStep("marking generations", SEGMENTS, "all scores"),),
+    judged_steps=(JudgedStep("marking generations", (), "all scores"),),
 )

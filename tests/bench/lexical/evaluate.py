@@ -1,4 +1,4 @@
-"""Tests the lexical judge on labelled citations: ``python -m judges.lexical.evaluate --citations FILE [--plot FILE]``.
+"""Tests the lexical judge on labelled citations: ``python -m tests.bench.lexical.evaluate --citations FILE [--plot FILE]``.
 
 How good its probabilities of support are: ranking, decisions, and whether they mean what they say.
 """
@@ -166,7 +166,7 @@ def _draw(result: Reliability, path: Path, title: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the figures and the table of reliability; draws the plot if one is asked for."""
-    parser = argparse.ArgumentParser(prog="python -m judges.lexical.evaluate", description="Tests the lexical judge.")
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.lexical.evaluate", description="Tests the lexical judge.")
     parser.add_argument("--citations", type=Path, required=True, metavar="FILE", help="labelled citations, JSON or JSON.gz")
     parser.add_argument("--coefficients", type=Path, default=COEFFICIENTS, metavar="FILE", help="default: the suite's")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="reliability plot: .png, .svg or .pdf")

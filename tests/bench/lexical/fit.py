@@ -1,4 +1,4 @@
-"""Fits the lexical judge: ``python -m judges.lexical.fit --citations FILE --out coefficients.json``.
+"""Fits the lexical judge: ``python -m tests.bench.lexical.fit --citations FILE --out coefficients.json``.
 
 A logistic regression with an L2 penalty, its penalty and threshold chosen by cross-validation that keeps groups whole.
 """
@@ -22,11 +22,11 @@ from sklearn.preprocessing import StandardScaler
 from tqdm import tqdm
 
 from judges.lexical.comparison import compare
-from judges.lexical.evaluate import Flags, Floats, read_citations
 from judges.lexical.model import FEATURES, vector
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import DataError, FactualityError
 from lm_factuality.ground.files import write_text
+from tests.bench.lexical.evaluate import Flags, Floats, read_citations
 
 PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0)
 FOLDS = 5
@@ -131,7 +131,7 @@ def fit_file(path: Path, source: str = _SOURCE) -> dict[str, Any]:
         source=source,
         auc_out_of_fold_mostly_copied=round(roc_auc_score(labels[is_hard], result.probabilities[is_hard]), 4),
         threshold_chosen_on=f"the {int(is_hard.sum())} pairs of coverage {_COPIED} or more, out of fold",
-        command="python -m judges.lexical.fit",
+        command="python -m tests.bench.lexical.fit",
     )
 
 
@@ -154,7 +154,7 @@ def write_fit(out: Path, make: Callable[[], dict[str, Any]], about: Callable[[Ma
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Fits, writes the file and prints the coefficients."""
-    parser = argparse.ArgumentParser(prog="python -m judges.lexical.fit", description="Fits the lexical judge.")
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.lexical.fit", description="Fits the lexical judge.")
     parser.add_argument("--citations", type=Path, required=True, metavar="FILE", help="labelled citations, JSON or JSON.gz")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the coefficients go")
     parser.add_argument("--source", default=_SOURCE, help="where the citations are from, for the file")
