@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from judges.config import JudgeConfig
     from judges.judge import Judge
 
-# How a judge is made to answer, and what is usual: what certificates were made with before there was a choice.
-_USUAL = {"verdicts": "text", "verify": "fact", "schema": True, "thinking_tokens": None}
-# Of a certificate in short: what it is about, so that whoever has only the results can tell whose it is, and what was found.
+_USUAL = {"verdicts": "text", "verify": "fact", "thinking_tokens": None, "schema": True}  # which identities leave out
 _FEWEST = 20  # units in a bin by which its rate of errors can be told
+# Of a certificate in short: what it is about, so that whoever has only the results can tell whose it is, and what was found.
 _SHORT = ("identity", "judge", "setting", "date", "suite_version", "data", "prompt_hashes", "intervals")
 
 
@@ -50,7 +49,8 @@ def to_certificate(
 
 def certified_identity(config: JudgeConfig, identity: str) -> str:
     """What a certificate is about: the model by its ``identity``, how it is made to answer, the prompts that its config
-    replaces, and how it verifies facts where that is not the usual way."""
+    replaces, and where that is not the usual way, how it verifies facts, what room it has to think, and
+    whether it is held to a schema."""
     own = Prompts(config.prompts).hashes(config.prompts)
     ways = {key: value for key, usual in _USUAL.items() if (value := getattr(config, key)) != usual}
     said = [identity, config.system, config.decoding.to_dict(), config.samples, own, *([ways] if ways else [])]

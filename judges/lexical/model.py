@@ -176,12 +176,14 @@ def reason(pair: Comparison) -> str:
 
 
 def load_model(path: Path = COEFFICIENTS) -> LexicalModel:
-    """The model that ``python -m judges.lexical.fit`` wrote to ``path``.
+    """The model that ``python -m tests.bench.lexical.fit`` wrote to ``path``.
 
     Raises:
         DataError: there is no such file, or it is not one that the command writes.
     """
-    expected = "expected a file that 'python -m judges.lexical.fit --citations FILE --out FILE' wrote"
+    expected = (
+        "expected a file that 'python -m tests.bench.lexical.fit --citations FILE --out FILE' wrote in a checkout of the suite"
+    )
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         coefficients = {str(name): float(value) for name, value in content["coefficients"].items()}

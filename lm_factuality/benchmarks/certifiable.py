@@ -4,7 +4,7 @@ such a certificate speaks for."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -87,17 +87,21 @@ class Stated:
 @dataclass(frozen=True)
 class JudgedStep:
     """A step of a task that its judge decides. ``settings`` are those whose certificates speak for it, the best first; none where
-    nothing was released to hold it against. ``behind`` are the scores that rest on it, as readers call them."""
+    nothing was released to hold it against. ``behind`` are the scores that rest on it, as readers call them. ``measured`` is
+    what these certificates are measured with of a task's own settings; of a run with others they say nothing."""
 
     name: str
     settings: tuple[Certifiable, ...]
     behind: str
+    measured: Mapping[str, str] = field(default_factory=dict)
 
     def stated(self, metadata: Mapping[str, Any]) -> Stated:
         """What a task's ``metadata`` say of its judge in this step."""
         judge, given = mapping(metadata.get("judge_config")), mapping(metadata.get("judge_certificate"))
         found = next((each for each in self.settings if isinstance(given.get(each.name), dict)), None)
         step = f"{self.name} (behind {self.behind})"
+        if other := [f"{key}: {metadata[key]}" for key, value in self.measured.items() if metadata.get(key, value) != value]:
+            return Stated(step, f"not certified: no judge is measured with {', '.join(other)}", False)
         if found is not None:
             own, run = mapping(given[found.name].get("prompt_hashes")), mapping(judge.get("prompt_hashes"))
             if all(own[name] == run[name] for name in set(own) & set(run)):

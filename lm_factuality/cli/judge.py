@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from lm_factuality.harness.generation import Generation
     from lm_factuality.harness.generations_file import Samples
 
+_OPTIONS = ("knowledge", "linking", "facts", "protocol")  # settings
+
 
 def options(parser: argparse.ArgumentParser) -> None:
     from lm_factuality.benchmarks import generation_names
@@ -76,14 +78,14 @@ def judge(parsed: argparse.Namespace) -> int:
         "judge_certificate": certificate,
         **({"caution": caution} if caution else {}),
         "samples": [path.name for path in parsed.samples or parsed.generations],
-        **_knowledge(generation),
+        **getattr(generation, "about", {}),
     }
     write_lines(parsed.out / "verdicts.jsonl", (json.dumps(verdict, ensure_ascii=False) for verdict in verdicts))
     write_json(parsed.out / "metrics.json", {**summary, "about": about})
     columns, rows, notes = generation.table(summary)
     asked = f"Judge {config.name}: {usage.stored} answers were on disk, {usage.calls} calls, {usage}."
     benchmark = find_benchmark(parsed.task)
-    stated = benchmark.certified({"judge_config": about["judge"], "judge_certificate": certificate}) if benchmark else []
+    stated = benchmark.certified({**about, "judge_config": about["judge"]}) if benchmark else []
     steps = [f"{each.step}: {each.text}." for each in stated]
     again = [f"{usage.errors} requests got no answer: the same command asks them again."] if usage.errors else []
     print_table(
@@ -96,24 +98,19 @@ def judge(parsed: argparse.Namespace) -> int:
 
 
 def _find_generation(parsed: argparse.Namespace) -> Generation:
-    """The benchmark, with the settings of the run; of those that are judged only AmbigBio has options of its own."""
-    from lm_factuality.benchmarks import find_benchmark, find_generation
+    """The benchmark, with the settings of the run; some of them have options of their own, too."""
+    from lm_factuality.benchmarks import find_generation
     from lm_factuality.benchmarks.biographies.judging import AmbigBio
-    from lm_factuality.benchmarks.biographies.method import Settings
-    from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
-    from lm_factuality.retrieval.knowledge import Knowledge
 
-    if parsed.task == AmbigBio.name:
-        pages = Knowledge(parsed.knowledge) if parsed.knowledge else None
-        settings = Settings(pages, parsed.linking or "greedy", parsed.protocol or "paper", parsed.facts or "standalone")
-        return AmbigBio(settings, parsed.knowledge.name if parsed.knowledge else DOCUMENTS)
-    own = ("generations", "knowledge", "linking", "facts", "protocol")
-    if given := [f"--{name}" for name in own if getattr(parsed, name) is not None]:
-        raise ConfigError(f"{', '.join(given)}: only for {AmbigBio.name}, not for {parsed.task}")
-    metadata, known = _metadata(parsed.metadata), getattr(find_benchmark(parsed.task), "settings", ())
-    if unknown := [name for name in metadata if name not in known]:
-        raise ConfigError(f"--metadata: {parsed.task} has no setting {unknown[0]!r}; known: {', '.join(known) or 'none'}")
-    return find_generation(parsed.task, metadata)
+    given = {name: value for name in _OPTIONS if (value := getattr(parsed, name)) is not None}
+    settings, about = {**_metadata(parsed.metadata), **given}, getattr(find_generation(parsed.task), "about", {})
+    known = [name for name in about if name != "knowledge_identity"]
+    if unknown := [name for name in settings if name not in known]:
+        option = f"--{unknown[0]}" if unknown[0] in given else "--metadata"
+        raise ConfigError(f"{option}: {parsed.task} has no setting {unknown[0]!r}; known: {', '.join(known) or 'none'}")
+    if parsed.generations and parsed.task != AmbigBio.name:
+        raise ConfigError(f"--generations: only for {AmbigBio.name}, not for {parsed.task}")
+    return find_generation(parsed.task, settings)
 
 
 def _metadata(text: str) -> dict[str, Any]:
@@ -124,18 +121,6 @@ def _metadata(text: str) -> dict[str, Any]:
         return dict(yaml.safe_load(text if text.startswith("{") else f"{{{text.replace('=', ': ')}}}"))
     except yaml.YAMLError as error:
         raise ConfigError(f"--metadata: {text!r} cannot be read: {error}; expected KEY=VALUE,... or JSON") from error
-
-
-def _knowledge(generation: Generation) -> dict[str, Any]:
-    """Which pages facts were verified by: what results call them, and the identity of the file if they are in one."""
-    from lm_factuality.benchmarks.biographies.judging import AmbigBio
-    from lm_factuality.retrieval.knowledge import Knowledge
-
-    if not isinstance(generation, AmbigBio):
-        return {}
-    pages = generation.settings.pages
-    identity = pages.identity if isinstance(pages, Knowledge) else None
-    return {"knowledge": generation.knowledge, "knowledge_identity": identity}
 
 
 def _read(parsed: argparse.Namespace, generation: Generation) -> Samples:

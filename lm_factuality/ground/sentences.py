@@ -1,4 +1,4 @@
-"""Where sentences end, in any script."""
+"""Where sentences end, and what their words are, in any script."""
 
 import re
 from collections.abc import Iterator
@@ -10,6 +10,9 @@ _SPACED = rf"[.!?\u2026\u061f][{_CLOSING}]*\s+"
 _UNSPACED = "[\u3002\uff01\uff1f\uff61\u0964\u0965\u06d4\u1362\u104b\u17d4]+[\"'\\)\u201d\u2019\u300d\u300f\uff09\u3011\u300b]*"
 _END = re.compile(rf"{_SPACED}|(?P<unspaced>{_UNSPACED})\s*")
 _OPENING = "\"'([\u201c\u2018\u00ab\u00bf\u00a1"
+# Of scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese.
+_SIGNS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_WORD = re.compile(f"[{_SIGNS}]|[^\\W{_SIGNS}]+")
 _TAIL = 40  # characters before an end in which an abbreviation shows
 _TITLE = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|Rev|St|vs|No|Gen|Lt|Col|Capt|ca?)\.$")
 # The number of an item of a list. Some published texts hold a backslash and an n for a line break.
@@ -19,6 +22,11 @@ _BEGINNING = re.compile(
     r"(?:He|She|It|They|We|You|His|Her|Its|Their|Our|This|That|These|Those|There|The|An|In|On|At|As|After|Before|When|While|During|"
     r"From|With|However|But|And|Although|Since|If|Some|Many|Most|Both|Each|Later|Today)(?![\w.'\u2019-])"
 )
+
+
+def words_in(text: str) -> list[str]:
+    """The words of ``text``; where a script sets no spaces between them, each sign is one."""
+    return _WORD.findall(text)
 
 
 def split_sentences(text: str) -> list[str]:

@@ -79,13 +79,15 @@ def raise_failures() -> None:
 
 @dataclass(frozen=True)
 class Judging:
-    """A task's judge, checked but not yet open. ``metadata`` is the task's, in which the results say what judged."""
+    """A task's judge, checked but not yet open. ``metadata`` is the task's, in which the results say what judged;
+    ``settings`` are those given of what the judge does."""
 
     generation: Generation
     config: JudgeConfig
     given: str
     store: Path | None
     metadata: dict[str, Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def judge(self, docs: Sequence[Mapping[str, Any]], responses: Sequence[Sequence[str]]) -> list[Verdict]:
         """One record a document, whatever happens to the judge."""
@@ -128,7 +130,8 @@ class Judging:
         files = list({each.digest: str(each.path) for each in reversed(saved)}.values())[::-1]
         store = ["--store", str(self.store)] if self.store else []
         out = str(Path(files[0]).with_suffix(""))
-        command = ["judge", self.generation.name, "--samples", *files, "--judge", self.given, *store, "--out", out]
+        settings = ["--metadata", json.dumps(self.settings)] if self.settings else []
+        command = ["judge", self.generation.name, "--samples", *files, "--judge", self.given, *settings, *store, "--out", out]
         return (
             f"{self.generation.name}: the judge failed: {failure}\nNothing is lost: the generations are kept, and so is what was "
             f"answered. When this is mended, judge them without the model:\n  {shlex.join(['lm-factuality', *command])}"
@@ -181,7 +184,7 @@ class JudgedTask(SuiteTask):
 
     def built(self) -> None:
         self.config.metadata.pop("judge_store", None)  # a path of this machine, which is no part of the results
-        judging = Judging(self._generation, self._judge_config, self._judge, self._store, self.config.metadata)
+        judging = Judging(self._generation, self._judge_config, self._judge, self._store, self.config.metadata, self._given)
         make: Callable[[], JudgingFilter] = partial(JudgingFilter, judging)
         self._filters = [FilterEnsemble(_FILTER, [make])]
 
@@ -194,12 +197,13 @@ class JudgedTask(SuiteTask):
         self._judge_config = named_judge(str(config.get("task")), self._judge)
         self._store = Path(str(store)) if store else None
         self._generation, (own, about) = self.judged(config, metadata)
+        self._given = {name: metadata[name] for name in getattr(self._generation, "about", ()) if metadata.get(name) is not None}
         judge = check_judge(self._judge_config, self._generation, self._store)
         if not self._judge:
             return Settings({"output_type": "generate_until", **own}, about)
         cautions = [metadata.get("caution"), about.get("caution"), self._judge_config.capabilities.caution]
         said = {"caution": " ".join(map(str, filter(None, cautions)))} if any(cautions) else {}
-        stated = {each.step: each.text for each in self.declared.certified(judge)}
+        stated = {each.step: each.text for each in self.declared.certified({**about, **judge})}
         about = {**about, "judge": self._judge_config.name, **judge, "judge_steps": stated, **said}
         return Settings({"output_type": "generate_until", **own}, about)
 

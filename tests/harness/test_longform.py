@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from functools import partialmethod
 from pathlib import Path
 
 import pytest
 import yaml
 
+from lm_factuality.benchmarks.longform.judging import LongForm, generation
 from lm_factuality.cli.main import main
+from lm_factuality.ground.errors import BackendDown
 from lm_factuality.leaderboard.judges import can_ask_again, check_again
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import recompute
@@ -127,7 +130,7 @@ def test_the_sample_with_a_real_model(run, checkpoint, tmp_path, capsys):
         assert low <= again[name]["value"] <= high
     assert again["f1_at_k"]["worst"] == task.metrics["f1_at_k_worst"]
     assert main([*given, "--metadata", "kay=8"]) == 1
-    assert "longform has no setting 'kay'; known: k, knowledge" in capsys.readouterr().err
+    assert "longform has no setting 'kay'; known: knowledge, k, passages" in capsys.readouterr().err
 
 
 def test_an_answer_that_may_fill_the_window_is_an_error_that_says_what_to_pass(checkpoint, capsys):
@@ -177,3 +180,32 @@ def test_prompts_without_a_page_are_unscored(run, own, caplog):
 def test_validate_names_every_row(own, capsys):
     assert main(["validate", own(rows=[{"name": "Sill", "titles": "Sill"}, {"name": "Ull", "titles": None}])]) == 1
     assert "prompts.jsonl:2: no title" in capsys.readouterr().out
+
+
+def test_the_command_that_resumes_has_the_settings_of_the_run(run, own, tmp_path, monkeypatch, capsys):
+    def fail(self, judge, docs, responses):
+        raise BackendDown("the server is down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LongForm, "judge", fail)
+        metadata = {"entities": True, "entity_kind": "town", "k": [2, 4]}
+        given = ["run", "--model", "constant-answer", "--model_args", json.dumps({"answer": ANSWER}), "--tasks", own(**metadata)]
+        assert main([*given, "--output_path", str(tmp_path / "out"), "--log_samples"]) == 1
+    command = shlex.split(capsys.readouterr().err.strip().splitlines()[-1])
+    assert command[:3] == ["lm-factuality", "judge", "longform"]
+    assert main(command[1:]) == 0
+    found = json.loads((Path(command[command.index("--out") + 1]) / "metrics.json").read_text(encoding="utf-8"))
+    assert (found["k"], found["d_factscore"]["value"]) == ([2, 4], 0.5)
+    assert {name: found["about"][name] for name in metadata} == metadata
+
+
+def test_no_step_of_its_judge_is_certified(run, own):
+    steps = run(own(k=2)).metadata["judge_steps"]
+    assert [step.partition(" ")[0] for step in steps] == ["decomposition", "grouping", "verification"]
+    assert set(steps.values()) == {"not certified: no released decisions to hold it against"}
+
+
+def test_a_folder_called_documents_is_no_index(tmp_path, monkeypatch):
+    (tmp_path / "documents").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert generation({"k": 2}).about["knowledge"] == "documents"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.benchmarks.felm.table4 import table4
+from lm_factuality.benchmarks.felm.page import table4
 from lm_factuality.cli import report as command
 from lm_factuality.ground.errors import DataError
 from lm_factuality.report.build import build_report, choose

@@ -1,23 +1,93 @@
 """AmbigBio and D-FActScore as the rest of the suite knows them."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+
+from markupsafe import Markup
 
 from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS, SETTINGS
 from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, AMBIGBIO_DECISIONS, LLAMA, LLAMA_DECISIONS, NAMES
-from lm_factuality.benchmarks.biographies.judging import AmbigBio
-from lm_factuality.benchmarks.biographies.method import Settings
-from lm_factuality.benchmarks.biographies.metrics import SCORES
-from lm_factuality.benchmarks.biographies.page import LEAD, SAMPLES, sections
+from lm_factuality.benchmarks.biographies.judging import AmbigBio, generation
+from lm_factuality.benchmarks.biographies.records import from_record
 from lm_factuality.benchmarks.biographies.recount import recount
-from lm_factuality.benchmarks.declaration import Benchmark, Instance, Sample
-from lm_factuality.harness.samples import first_text, keep_verdict
+from lm_factuality.benchmarks.biographies.summary import SCORES
+from lm_factuality.benchmarks.biographies.viewer.content import align, page_content, statuses
+from lm_factuality.benchmarks.biographies.viewer.document import build_page
+from lm_factuality.benchmarks.chosen import Chosen, Entry
+from lm_factuality.benchmarks.declaration import Benchmark, Instance, Sample, Samples
+from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
+from lm_factuality.ground.html import render
+from lm_factuality.ground.plots import dots
+from lm_factuality.harness.outputs import TaskResult
+from lm_factuality.harness.samples import first_text, keep_verdict, read_samples, verdict_of
+
+LEAD = (
+    "Asked for a biography of a name that several people bear, does the model merge two of them? FActScore counts a fact that is "
+    "true of anybody of the name, D-FActScore one that is true of the person it is told of; the gap is what merging hides."
+)
+_SHOWN = tuple(score for score in SCORES if score.label)
+_BOTH = (_SHOWN[1], _SHOWN[0])  # FActScore before D-FActScore, which it bounds
 
 
-def generation(metadata: Mapping[str, Any]) -> AmbigBio:
-    """With the linking and the protocol of a run, over the passages of its documents."""
-    said = {name: str(metadata[name]) for name in ("linking", "protocol", "facts") if name in metadata}
-    return AmbigBio(Settings(None, **said))
+def sections(chosen: Chosen) -> Sequence[Markup]:
+    """A section for each task."""
+    return [_section(chosen, task) for task in chosen.tasks_of_kind("ambigbio")]
+
+
+def _section(chosen: Chosen, task: str) -> Markup:
+    entries = chosen.of_task(task)
+    found = [(entry.model.label, {score.label: dot for score in _BOTH if (dot := entry.dot(score))}) for entry in entries]
+    rows = [(label, each) for label, each in found if each]
+    title = f"{task} FActScore and D-FActScore"
+    drawing = dots(title, "score, %", rows, [score.label for score in _BOTH]) if rows else None
+    pages = {entry.model.id: chosen.own_pages.get((task, entry.model.id)) for entry in entries}
+    scores = [*_BOTH, *_SHOWN[2:]]
+    values = {"entries": entries, "pages": pages, "scores": scores, "both": _BOTH, "drawing": drawing, "numbers": rows}
+    return render(f"{__package__}/page.html", task=task, **values)
+
+
+def row(result: TaskResult, sample: Sample) -> SampleRow:
+    """A response with its judged facts."""
+    doc, record = sample["doc"], verdict_of(sample)
+    judged, gap = from_record(record), sample.get("difference")
+    return SampleRow(
+        key_of(sample, doc["name"], doc["question"]),
+        str(doc["name"]),
+        snippet(doc["name"]),
+        {"id": doc["index"], "question": doc["question"], "name": doc["name"], "passages": doc["passages"]},
+        "none" if judged.abstained else "unscored" if gap is None else "wrong" if gap > 1e-9 else "right",
+        None if gap is None else -gap,
+        (),
+        {
+            "pieces": align(judged.generation.output, judged.sentences),
+            "facts": [[fact.text, fact.sentence] for fact in judged.facts],
+            "statuses": statuses(judged),
+            "scores": record["scores"],
+            "abstained": judged.abstained,
+            "unscored": record["unscored"],
+        },
+        {score.name: mean_part(sample[score.name]) for score in _SHOWN if sample.get(score.name) is not None},
+    )
+
+
+def _judged_texts(entry: Entry) -> str:
+    """The page of ``lm-factuality page`` on the samples of a run."""
+    assert entry.result.samples is not None
+    biographies = [from_record(verdict_of(sample)) for sample in read_samples(entry.result.samples)]
+    metadata = entry.result.metadata
+    linking = str(metadata["linking"]) if "linking" in metadata else None
+    title = f"{entry.model.label}, {entry.result.task}"
+    return build_page(page_content(biographies, title, str(metadata.get("protocol", "paper")), linking))
+
+
+SAMPLES = Samples(
+    row,
+    ("no gap", "people merged", "unscored", "declined"),
+    margin="gap",
+    right="Responses without a gap",
+    script=Path(__file__).with_name("page.js"),
+    own_pages=("biographies", _judged_texts),
+)
 
 
 def instance(sample: Sample) -> Instance | None:
@@ -44,7 +114,17 @@ BENCHMARK = Benchmark(
     lead=LEAD,
     sections=sections,
     samples=SAMPLES,
-    settings=("protocol", "demonstrations", "prompts", "prompt", "prompt_hashes", "knowledge", "knowledge_identity", "linking"),
+    settings=(
+        "protocol",
+        "demonstrations",
+        "prompts",
+        "prompt",
+        "prompt_hashes",
+        "knowledge",
+        "knowledge_identity",
+        "linking",
+        "facts",
+    ),
     certifiable=tuple(SETTINGS.values()),
     judged_steps=JUDGED_STEPS,
 )

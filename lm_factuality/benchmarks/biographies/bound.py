@@ -28,7 +28,7 @@ def most_of(judge: Judge, judged: Sequence[JudgedBiography], settings: Settings)
     """What grouping and verifying send at most, for responses that are not taken apart yet."""
     cut = f"{settings.folder}/group"
     how: dict[str, Any] = {"samples": 1, "reply": group.GroupsReply, "max_tokens": group.MAX_TOKENS}
-    tokens = judge.config.decoding.max_tokens
+    tokens = judge.config.decoding.max_tokens + (judge.config.thinking_tokens or 0)  # which may all be of the reply
     grouping = verifying = judge.plan(cut, []).estimate
     for each in judged:
         count = sum(min(most_facts(sentence), tokens // _WORDS) for sentence in each.sentences)
@@ -36,15 +36,16 @@ def most_of(judge: Judge, judged: Sequence[JudgedBiography], settings: Settings)
         grouping += judge.plan(cut, group_subjects([replace(each, facts=tuple(facts))], settings), **how).at_most
         for page in settings.pairs(replace(each, facts=(Fact("", 0),))).values():
             if page.problem is None:
-                page = replace(page, evidence=settings.longest(each, page))
-                verifying += _verified(judge, page, len(each.sentences), count, settings.folder)
+                by_fact, by_page = (
+                    replace(page, evidence=settings.longest(each, page, facts)) for facts in (1, min(count, PAGE_CLAIMS))
+                )
+                verifying += _verified(judge, by_fact, by_page, len(each.sentences), count, tokens, settings.folder)
     return grouping, verifying
 
 
-def _verified(judge: Judge, page: Pair, sentences: int, count: int, folder: str) -> Estimate:
+def _verified(judge: Judge, by_fact: Pair, by_page: Pair, sentences: int, count: int, tokens: int, folder: str) -> Estimate:
     """All facts of so many sentences by one page: those of a sentence are as long together as one may be."""
-    tokens = judge.config.decoding.max_tokens
-    short, long = ({**page.subject, "claim": text} for text in ("", _text(tokens)))
+    short, long = ({**by_fact.subject, "claim": text} for text in ("", _text(tokens)))
     if judge.config.verdicts == "logprobs":
         shown = [{**each, "choices": matrix.CHOICES} for each in (short, long)]
         plans = [judge.plan(f"{folder}/verify_true_false", [each], top_logprobs=matrix.TOP_LOGPROBS) for each in shown]
@@ -52,10 +53,13 @@ def _verified(judge: Judge, page: Pair, sentences: int, count: int, folder: str)
         plans = [judge.plan(f"{folder}/verify", [each], reply=matrix.FactReply) for each in (short, long)]
     found = plans[0].at_most * max(0, count - sentences) + plans[1].at_most * min(count, sentences)
     if judge.config.verify == "page" and count:
-        facts = [replace(page, fact=text) for text in (_text(sentences * tokens), *[""] * (PAGE_CLAIMS - 1))]
-        subject = {**matrix.subject_of(facts), "passages": page.subject["passages"]}
+        facts = [replace(by_page, fact=text) for text in (_text(sentences * tokens), *[""] * (PAGE_CLAIMS - 1))]
+        subject = {**matrix.subject_of(facts), "passages": by_page.subject["passages"]}
         whole = judge.plan(f"{folder}/verify_page", [subject], reply=matrix.FactsOfPage, max_tokens=PAGE_TOKENS)
-        found += whole.at_most * ceil(count / PAGE_CLAIMS)
+        # Where each sentence has passages of its own, so it has questions.
+        found += whole.at_most * (
+            ceil(count / PAGE_CLAIMS) if by_page.page == by_page.entity else min(count, sentences) + count // PAGE_CLAIMS
+        )
     return found
 
 

@@ -251,4 +251,6 @@ SETTINGS = {
     )
     for name, step in STEPS.items()
 }
-JUDGED_STEPS = tuple(JudgedStep(name, (setting,), _ABOUT[name]["behind"]) for name, setting in SETTINGS.items())
+JUDGED_STEPS = tuple(
+    JudgedStep(name, (setting,), _ABOUT[name]["behind"], _ABOUT[name].get("measured", {})) for name, setting in SETTINGS.items()
+)

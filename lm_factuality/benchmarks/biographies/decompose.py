@@ -16,12 +16,11 @@ from pydantic import BaseModel
 from judges.lexical.facts import is_adverbial
 from judges.typed import Reply, Typed
 from lm_factuality.ground.packaged import load_yaml
-from lm_factuality.ground.sentences import split_sentences
+from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.retrieval.bm25 import Searcher
 
 PROMPT = "biographies/decompose"
 FACTS = ("standalone", "as_written")
-_WORD = re.compile(r"\w+")
 _FIXED = 7  # demonstrations that are in every prompt
 _CITATION = re.compile(r"\s*\[\s*\d+(?:\s*[,;\u2013-]\s*\d+)*\s*\]")
 _HALF_CITATION = re.compile(r"\s*\[[\d,;\s\u2013'-]*$")  # of an output that was cut off
@@ -43,7 +42,7 @@ def without_citations(text: str) -> str:
 def sentences_of(output: str) -> tuple[str, ...]:
     """The sentences of a response that hold a word, citations removed first."""
     lines = (line.strip() for line in without_citations(output).splitlines())
-    return tuple(sentence for line in lines for sentence in split_sentences(line) if len(re.findall(r"\w+", sentence)) > 1)
+    return tuple(sentence for line in lines for sentence in split_sentences(line) if len(words_in(sentence)) > 1)
 
 
 class Demonstration(BaseModel):
@@ -90,14 +89,14 @@ def check_facts(reply: FactsReply, subject: Mapping[str, Any]) -> str:
     """A :data:`judges.typed.Check`: every fact has two words, and none is a circumstance alone ("In the late 19th century.");
     there are no more of them than a sentence can state."""
     if len(reply.facts) > most_facts(subject["sentence"]):
-        return f"{len(reply.facts)} facts of a sentence of {len(_WORD.findall(subject['sentence']))} words"
+        return f"{len(reply.facts)} facts of a sentence of {len(words_in(subject['sentence']))} words"
     wrong = (text for text in reply.facts if not _fact(text) or is_adverbial(text))
     return next((f"not a whole sentence: {text[:80]!r}" for text in wrong), "")
 
 
 def most_facts(sentence: str) -> int:
-    """No sentence states more facts than it has words, or, where words are not set apart, than an eighth of its characters."""
-    return max(len(_WORD.findall(sentence)), len(sentence) // 8) + 1
+    """No sentence states more facts than it has words."""
+    return len(words_in(sentence)) + 1
 
 
 def to_decomposition(read: Typed[FactsReply]) -> Decomposition:
@@ -109,4 +108,4 @@ def to_decomposition(read: Typed[FactsReply]) -> Decomposition:
 
 def _fact(text: str) -> str:
     text = " ".join(without_citations(text).split())
-    return text if len(re.findall(r"\w+", text)) > 1 else ""
+    return text if len(words_in(text)) > 1 else ""

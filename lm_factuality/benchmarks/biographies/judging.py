@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from judges.lexical.facts import split_facts
@@ -25,6 +26,7 @@ from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography
 from lm_factuality.ground.console import counted, interval, shown
 from lm_factuality.ground.packaged import load_yaml
 from lm_factuality.harness.generation import Docs, Table, Verdict
+from lm_factuality.retrieval.knowledge import Knowledge
 
 if TYPE_CHECKING:
     from judges.judge import Judge, Plan
@@ -50,6 +52,13 @@ class AmbigBio:
         matrix.PROMPT_PAGE,
         matrix.PROMPT_BY_LOGPROBS,
     )
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What of its settings can change a score, as a task's metadata have it."""
+        identity = self.settings.pages.identity if isinstance(self.settings.pages, Knowledge) else None
+        own = {name: getattr(self.settings, name) for name in ("linking", "facts", "protocol")}
+        return {"knowledge": self.knowledge, "knowledge_identity": identity, **own}
 
     def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
         try:
@@ -134,6 +143,18 @@ class AmbigBio:
 
 
 AMBIGBIO = AmbigBio()
+
+
+def generation(metadata: Mapping[str, Any]) -> AmbigBio:
+    """With the settings of a run; ``knowledge`` is a file of pages, or that of the documents.
+
+    Raises:
+        ConfigError, DataError: a setting is wrong, or the pages cannot be used.
+    """
+    source = str(metadata.get("knowledge") or DOCUMENTS)
+    pages = None if source == DOCUMENTS else Knowledge(Path(source))
+    said = {name: str(metadata[name]) for name in ("linking", "facts", "protocol") if name in metadata}
+    return AmbigBio(Settings(pages, **said), Path(source).name)
 
 
 def _with_rules(judged: JudgedBiography) -> JudgedBiography:

@@ -65,9 +65,9 @@ class Settings:
         """Every distinct fact with every entity, by (fact, entity)."""
         return matrix.pairs_of(judged.facts, judged.entities, self._pages_of(judged))
 
-    def longest(self, judged: JudgedBiography, pair: matrix.Pair) -> tuple[str, ...]:
-        """The longest evidence that any fact can be shown where ``pair`` is shown its own."""
-        return longest(self._pages_of(judged).passages(pair.entity) or (), EVIDENCE)
+    def longest(self, judged: JudgedBiography, pair: matrix.Pair, facts: int = 1) -> tuple[str, ...]:
+        """The longest evidence that so many facts can be shown together where ``pair`` is shown its own."""
+        return longest(self._pages_of(judged).passages(pair.entity) or (), EVIDENCE * facts)
 
     def _pages_of(self, judged: JudgedBiography) -> Pages:
         return DocumentPages(judged.generation) if self.pages is None else self.pages

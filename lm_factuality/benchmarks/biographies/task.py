@@ -8,27 +8,23 @@ from typing import Any
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from lm_factuality.benchmarks.biographies import metrics
 from lm_factuality.benchmarks.biographies.authors import PROMPTS, AuthorsPrompt
 from lm_factuality.benchmarks.biographies.benchmark import BENCHMARK
 from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, read_generations, to_doc
-from lm_factuality.benchmarks.biographies.judging import AmbigBio
-from lm_factuality.benchmarks.biographies.method import Settings as Method
-from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
-from lm_factuality.benchmarks.biographies.summary import Row
+from lm_factuality.benchmarks.biographies.judging import generation
+from lm_factuality.benchmarks.biographies.summary import Row, row_metrics
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.own_data import find_data, own_data
 from lm_factuality.harness.suite_task import Settings
-from lm_factuality.retrieval.knowledge import Knowledge
 
 
 class AmbigBioTask(JudgedTask):
     """Built by lm_eval from a YAML that includes ``tasks/ambigbio/_ambigbio.yaml``.
 
-    The metrics are those of ``metrics.SCORES``. Samples hold in ``filtered_resps`` the judge's record (see ``judging``).
+    The metrics are those of ``summary.SCORES``. Samples hold in ``filtered_resps`` the judge's record (see ``judging``).
 
     ``metadata``: ``demonstrations`` (``ambiguous``, ``unambiguous``), ``prompts`` (a checkout of the authors' repository, or a
     prompt in ALCE's format), ``prompt`` (of the checkout: ``with_ambig``, ``no_ambig``, ``careful``; default: that of
@@ -55,20 +51,8 @@ class AmbigBioTask(JudgedTask):
         about, self._render = _renderer(
             str(metadata.get("demonstrations", "ambiguous")), metadata.get("prompts"), metadata.get("prompt")
         )
-        source = metadata.get("knowledge")
-        knowledge = Knowledge(Path(str(source))) if source and source != DOCUMENTS else None
-        name = DOCUMENTS if knowledge is None else Path(str(source)).name
-        linking, protocol = str(metadata.get("linking", "greedy")), str(metadata.get("protocol", "paper"))
-        method = Method(knowledge, linking, protocol, str(metadata.get("facts", "standalone")))
-        about |= {
-            "knowledge": name,
-            "knowledge_identity": knowledge and knowledge.identity,
-            "linking": linking,
-            "facts": method.facts,
-            "protocol": protocol,
-        }
-        generation = AmbigBio(method, name)
-        return generation, Settings({"doc_to_text": "text", "doc_to_target": "name"}, about)
+        asked = generation(metadata)
+        return asked, Settings({"doc_to_text": "text", "doc_to_target": "name"}, {**about, **asked.about})
 
     def read_documents(self) -> list[dict[str, Any]]:
         path, self.config.metadata["data"] = find_data(self._own_data, AMBIGBIO, self._data_dir)
@@ -80,7 +64,7 @@ class AmbigBioTask(JudgedTask):
         """A response's part in every mean; None where it has none."""
         if self.only_predicts:
             return {}
-        return metrics.row_metrics(Row.from_record(results[0]))
+        return row_metrics(Row.from_record(results[0]))
 
 
 def _renderer(kind: str, prompts: Any, prompt: Any) -> tuple[dict[str, Any], Callable[[Mapping[str, Any]], str]]:

@@ -1,14 +1,88 @@
 """FACTOR in open generation as the rest of the suite knows it."""
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from lm_factuality.benchmarks.audit import HIGHEST_LOGPROB, Expected, PromptAudit
 from lm_factuality.benchmarks.certifiable import JudgedStep
-from lm_factuality.benchmarks.declaration import Benchmark
-from lm_factuality.benchmarks.factor_generation.audit import FactorGenerationAudit
+from lm_factuality.benchmarks.chosen import Chosen, scores_section
+from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Sample, Samples, Score
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
 from lm_factuality.benchmarks.factor_generation.metrics import SCORES
-from lm_factuality.benchmarks.factor_generation.page import SAMPLES, sections
 from lm_factuality.benchmarks.factor_generation.recount import recount
-from lm_factuality.benchmarks.felm.certify import SEGMENTS
-from lm_factuality.harness.samples import keep_verdict
+from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
+from lm_factuality.ground.statistics import Aggregation, mean
+from lm_factuality.harness.outputs import TaskResult
+from lm_factuality.harness.samples import keep_verdict, responses_of, verdict_of
+
+
+class FactorGenerationAudit(PromptAudit):
+    """Nothing is generated for a row without a minimal fact."""
+
+    def __init__(self, expected: Expected) -> None:
+        super().__init__(expected, "prompt")
+
+    def repeats(self, doc: Mapping[str, Any]) -> int:
+        return 0 if doc["no_fact"] else super().repeats(doc)
+
+    def impossible(self, sample: Sample) -> str | None:
+        means = sample["doc"].get("mean_logprob") or []
+        is_above = any(mean is not None and mean > HIGHEST_LOGPROB for mean in means)
+        return "a mean log-probability is above 0" if is_above else None
+
+
+_NOTE = "Section 6 of the paper: the model goes on where a true and a false completion part, and a judge marks what it says."
+# Compared is what needs no weights of all rows together.
+_POOLED = Score("accuracy_pooled", Aggregation(mean), ACCURACY, "True of true and false, pooled")
+
+
+def sections(chosen: Chosen) -> Sequence[Markup]:
+    """A table of the scores for each task."""
+    return [scores_section(chosen, "factor_generation", "In open generation", _NOTE)]
+
+
+def row(result: TaskResult, sample: Sample) -> SampleRow:
+    """The generations from one prefix."""
+    doc, record = sample["doc"], verdict_of(sample)
+    marks = list(record["marks"])
+    true, false = marks.count("true"), marks.count("false")
+    outcome, margin = "unscored" if marks else "none", None
+    if true + false:
+        outcome, margin = ("wrong" if false else "right"), true / (true + false)
+    elif marks and None not in marks:
+        outcome = "none"
+    return SampleRow(
+        key_of(sample, doc["prefix"], doc["true"], doc["false"]),
+        str(doc["doc_id"]),
+        snippet(doc["stem"] or doc["prefix"]),
+        {"id": doc["doc_id"], "prefix": doc["prefix"], "stem": doc["stem"], "true": doc["true"], "false": doc["false"]},
+        outcome,
+        margin,
+        [doc["error_type"]] if doc.get("error_type") else [],
+        {
+            "marks": marks,
+            "sentences": record.get("sentences"),
+            "unscored": doc.get("no_fact") or None,
+            "right": doc.get("factor_acc"),
+            "outputs": responses_of(sample),
+        },
+        {_POOLED.name: (float(true), float(true + false))} if true + false else {},
+    )
+
+
+SAMPLES = Samples(
+    row,
+    ("true", "false", "unscored", "neither"),
+    margin="share true",
+    facet="Error type",
+    right="Rows without a false generation",
+    compared=lambda name: _POOLED if name == _POOLED.name else None,
+    script=Path(__file__).with_name("page.js"),
+)
+
 
 BENCHMARK = Benchmark(
     kind=FACTOR_GENERATION.name,
@@ -28,5 +102,5 @@ BENCHMARK = Benchmark(
     sections=sections,
     samples=SAMPLES,
     settings=("protocol", "window", "spacing", "contradiction"),
-    judged_steps=(JudgedStep("marking generations", SEGMENTS, "all scores"),),
+    judged_steps=(JudgedStep("marking generations", (), "all scores"),),
 )

@@ -1,6 +1,8 @@
 """Certifying a judge on FELM: its scores with intervals, beside those of judges that do not read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,12 +11,10 @@ from judges.judge import Judge
 from judges.verify import SUPPORTED, Pair, verify
 from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
 from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
-from lm_factuality.benchmarks.felm.baselines import BASELINES
 from lm_factuality.benchmarks.felm.claims import RowClaims, read_claims, split_claims
-from lm_factuality.benchmarks.felm.counts import LEVELS, SCORES, Counts, JudgedResponse, count_response
+from lm_factuality.benchmarks.felm.counts import ALL, LEVELS, SCORES, Counts, JudgedResponse, count_response, to_report, to_scores
 from lm_factuality.benchmarks.felm.judging import judge_rows
 from lm_factuality.benchmarks.felm.questions import Questioner
-from lm_factuality.benchmarks.felm.report import ALL, to_report, to_scores
 from lm_factuality.benchmarks.felm.rows import FELM, FelmRow, read_rows
 from lm_factuality.ground.console import interval, shown
 from lm_factuality.ground.errors import BackendDown, ConfigError
@@ -22,6 +22,31 @@ from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.ground.statistics import pooled_interval
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import Table
+
+
+def flag_everything(responses: Sequence[JudgedResponse]) -> list[JudgedResponse]:
+    """Segment F1 30.2 on the published file."""
+    return [replace(each, flagged=(True,) * len(each.errors), reason=None) for each in responses]
+
+
+def flag_nothing(responses: Sequence[JudgedResponse]) -> list[JudgedResponse]:
+    return [replace(each, flagged=(False,) * len(each.errors), reason=None) for each in responses]
+
+
+def flag_at_random(responses: Sequence[JudgedResponse], seed: int = 0) -> list[JudgedResponse]:
+    """Each segment with the share of segments that hold an error."""
+    draw = random.Random(seed)
+    errors = [error for each in responses for error in each.errors]
+    share = sum(errors) / len(errors) if errors else 0.0
+    return [replace(each, flagged=tuple(draw.random() < share for _ in each.errors), reason=None) for each in responses]
+
+
+BASELINES: Mapping[str, Callable[[Sequence[JudgedResponse]], list[JudgedResponse]]] = {
+    "flag everything": flag_everything,
+    "flag nothing": flag_nothing,
+    "flag at random": flag_at_random,
+}
+
 
 _CONFIDENCE = 0.95
 _BINS = 10

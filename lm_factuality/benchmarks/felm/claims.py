@@ -15,7 +15,7 @@ from judges.answers import Answer
 from judges.typed import Reply, Typed, misnumbered, read_reply
 from lm_factuality.benchmarks.felm.rows import FelmRow
 from lm_factuality.ground.records import read_lines, to_model
-from lm_factuality.ground.sentences import split_sentences
+from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.ground.thinking import without_thinking
 
 _SEGMENT = re.compile(r"^\W*segment\s*(\d{1,9})\b", re.IGNORECASE | re.MULTILINE)
@@ -50,7 +50,7 @@ def split_claims(row: FelmRow) -> RowClaims:
             " ".join(clause.split())
             for line in _CLAUSE_END.split(segment)
             for clause in split_sentences(line)
-            if len(re.findall(r"\w+", clause)) > 1
+            if len(words_in(clause)) > 1
         )
         for segment in row.segments
     )

@@ -8,8 +8,10 @@ or all wrongly.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 LEVELS = ("segment", "response")
 SCORES = ("precision", "recall", "f1", "balanced_accuracy")
@@ -103,3 +105,34 @@ def _at_worst(level: str, errors: Sequence[bool]) -> Counts:
     if level == "segment":
         return count(errors, [not error for error in errors])
     return count([any(errors)], [not any(errors)])
+
+
+ALL = "ALL"
+
+
+def to_report(responses: Sequence[JudgedResponse], protocol: str) -> dict[str, Any]:
+    """``{"ALL" or a domain: {"segment" or "response": {tp, fp, fn, tn, precision, recall, f1, balanced_accuracy}}}``, and under
+    ``unscored`` how many responses and segments are in none of these counts, why, and the scores at worst and at best."""
+    domains = sorted({response.domain for response in responses})
+    report: dict[str, Any] = {}
+    for name in (ALL, *domains):
+        members = [response for response in responses if name in (ALL, response.domain)]
+        report[name] = {level: to_scores(pool(members, level)) for level in LEVELS}
+    unscored = [response for response in responses if response.flagged is None]
+    limits = {level: bounds(responses, level) for level in LEVELS}
+    report["unscored"] = {
+        "responses": len(unscored),
+        "segments": sum(len(response.errors) for response in unscored),
+        "reasons": dict(Counter(response.reason or "" for response in unscored).most_common()),
+        "domains": {domain: sum(response.domain == domain for response in unscored) for domain in domains},
+        "worst": {level: to_scores(worst) for level, (worst, _) in limits.items()},
+        "best": {level: to_scores(best) for level, (_, best) in limits.items()},
+        "protocol": protocol,
+    }
+    return report
+
+
+def to_scores(counts: Counts) -> dict[str, float | int | None]:
+    """Counts and scores; None for a score that is not defined."""
+    values = {name: float(getattr(counts, name)) for name in SCORES}
+    return {**asdict(counts), **{name: None if math.isnan(value) else value for name, value in values.items()}}

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from lm_factuality.benchmarks.biographies.records import from_record
-from lm_factuality.benchmarks.biographies.viewer.alignment import align
-from lm_factuality.benchmarks.biographies.viewer.content import statuses
+from lm_factuality.benchmarks.biographies.viewer.content import align, statuses
+from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import scores_section
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Sample, Samples
 from lm_factuality.benchmarks.longform.judging import LongForm, generation, recount
@@ -79,4 +79,9 @@ BENCHMARK = Benchmark(
     sections=lambda chosen: [scores_section(chosen, LongForm.name, note=_NOTE)],
     samples=SAMPLES,
     settings=("k", "knowledge", "knowledge_identity", "passages", "entities", "entity_kind", "linking"),
+    judged_steps=(
+        JudgedStep("decomposition", (), "all scores"),
+        JudgedStep("grouping", (), "D-FActScore, where entities may be confused"),
+        JudgedStep("verification", (), "all scores"),
+    ),
 )

@@ -48,6 +48,13 @@ class LongForm(AmbigBio):
         f"longform/{each}" for each in ("decompose", "group", "verify", "verify_page", "verify_true_false")
     )
 
+    @property
+    def about(self) -> dict[str, Any]:
+        known, kind = self.settings.index, self.settings.kind
+        own = {"k": list(self.k), "passages": self.settings.passages, "linking": self.settings.linking}
+        told_apart = {"entities": bool(kind), "entity_kind": kind or "entity"}
+        return {"knowledge": self.knowledge, "knowledge_identity": known.identity if known else None, **own, **told_apart}
+
     def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
         lacks_index = doc.get("evidence") == INDEX and self.settings.index is None
         return super().check(doc, responses) or (_NO_INDEX if lacks_index else None)
@@ -101,7 +108,7 @@ def generation(metadata: Mapping[str, Any]) -> LongForm:
         DataError: the index cannot be used.
     """
     path = Path(str(metadata.get("knowledge") or DOCUMENTS))
-    knowledge = open_knowledge(path)[0] if path.is_dir() else None
+    knowledge = open_knowledge(path)[0] if metadata.get("knowledge") and path.is_dir() else None
     kind = str(metadata.get("entity_kind") or "entity") if is_true(metadata.get("entities")) is True else ""
     index = knowledge if isinstance(knowledge, Index) and not kind else None
     linking, passages = str(metadata.get("linking") or "greedy"), int(metadata.get("passages") or EVIDENCE)

@@ -79,11 +79,11 @@ class Settings(method.Settings):
             for text, shown in zip(facts, found, strict=True)
         }
 
-    def longest(self, judged: JudgedBiography, pair: matrix.Pair) -> tuple[str, ...]:
+    def longest(self, judged: JudgedBiography, pair: matrix.Pair, facts: int = 1) -> tuple[str, ...]:
         """With an index, what it finds for the subject: it cannot know how long other passages are."""
         if self.kind:
-            return super().longest(judged, pair)
-        return pair.evidence if self.index else method.longest(_known(judged.generation), self.passages)
+            return super().longest(judged, pair, facts)
+        return pair.evidence if self.index else method.longest(_known(judged.generation), self.passages * facts)
 
 
 def _known(given: Generation) -> tuple[str, ...]:

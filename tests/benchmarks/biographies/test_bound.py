@@ -56,24 +56,31 @@ class Splitter:
         return json.dumps({"reason": "", "verdict": "supported", "probability": None})
 
 
-def respond(sentences, entities):
+def respond(sentences, entities, passages=1):
+    """Passages of a page have words of different facts, so that each fact is shown other ones."""
     output = " ".join(f"Ada Lind painted harbour number {number}." for number in range(sentences))
-    passages = tuple(Passage(f"Ada Lind ({number})", "She painted. " * (number + 1)) for number in range(entities))
-    return Generation("0", "Tell me a bio of Ada Lind", "Ada Lind", output, passages)
+    given = tuple(
+        Passage(f"Ada Lind ({number})", "She painted. " * (number + 1) + f" w0x{place} w1x{place} " + "and more " * place)
+        for number in range(entities)
+        for place in range(passages)
+    )
+    return Generation("0", "Tell me a bio of Ada Lind", "Ada Lind", output, given)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     tokens=st.integers(2, 14),
-    responses=st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), min_size=1, max_size=2),
+    thinking=st.sampled_from([None, None, 8]),
+    responses=st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3), st.sampled_from([1, 12])), min_size=1, max_size=2),
     longest=st.integers(2, 6),
     verify=st.sampled_from(["fact", "page"]),
     samples=st.integers(1, 2),
     bad=st.sampled_from(["none", "all", "first", "every third"]),
 )
-def test_no_judge_exceeds_the_plan(tokens, responses, longest, verify, samples, bad):
+def test_no_judge_exceeds_the_plan(tokens, thinking, responses, longest, verify, samples, bad):
     is_bad = {"none": lambda n: False, "all": lambda n: True, "first": lambda n: n < 3, "every third": lambda n: n % 3 == 0}[bad]
-    config = JudgeConfig("splitter", "openai", model="m", decoding=Decoding(max_tokens=tokens), verify=verify, samples=samples)
+    how = {"decoding": Decoding(max_tokens=tokens), "thinking_tokens": thinking, "verify": verify, "samples": samples}
+    config = JudgeConfig("splitter", "openai", model="m", **how)
     generations = [respond(*each) for each in responses]
     docs, texts = [to_doc(each) for each in generations], [[each.output] for each in generations]
     with tempfile.TemporaryDirectory() as folder:
@@ -107,3 +114,18 @@ def test_what_is_on_disk_is_planned_as_it_is(verify, tmp_path):
         # Of a page it is not known beforehand which facts the replies on disk leave out.
         assert sum(plan.at_most.calls for plan in after.values()) <= (8 if verify == "page" else 0)
         assert after["verifying"].total <= before["verifying"].at_most.calls
+
+
+def test_a_page_at_once_may_show_more_passages_than_one_fact(tmp_path):
+    """Long passages, and a fact for each: the question about their page holds them all, and its replies cannot be used."""
+    output = "Ada Lind painted one harbour, one lake, one river, one mill and one town."
+    given = tuple(Passage("Ada Lind", f"w0x{place} " + "harbour of a long page " * 2000) for place in range(0, 16, 2))
+    generation = Generation("0", "Tell me a bio of Ada Lind", "Ada Lind", output, given)
+    config = JudgeConfig("splitter", "openai", model="m", decoding=Decoding(max_tokens=16), verify="page")
+    backend = Splitter(lambda number: number > 1)
+    with Judge(config, backend, AnswerStore(tmp_path / "answers.sqlite"), Prompts()) as judge:
+        plan = dict(AMBIGBIO.plan(judge, [to_doc(generation)], [[output]]))["verifying"]
+        AMBIGBIO.judge(judge, [to_doc(generation)], [[output]])
+    sent = [(request, text) for request, text in backend.sent if request.subject["kind"] not in ("decompose", "group")]
+    assert sent[0][0].prompt.count("Title: ") == 8
+    assert sum(COUNT.at_most(request) + len(text.split()) for request, text in sent) <= plan.at_most.max_cost

@@ -274,6 +274,15 @@ def test_what_is_certified_is_found_by_runs_of_the_judge_and_said_of_each_step(f
     other = {**metadata, "judge_config": {**metadata["judge_config"], "prompt_hashes": {"biographies/group": "0" * 16}}}
     assert "its certificate is of other prompts" in BENCHMARK.certified(other)[1].text
     assert BENCHMARK.certified({}) == []
+    for settings, uncertain in (
+        ({"facts": "as_written"}, ["decomposition"]),
+        ({"knowledge": "wikipedia.db"}, ["linking", "verification"]),
+        ({"linking": "hungarian", "protocol": "code"}, ["linking"]),
+    ):
+        said = [each for each in BENCHMARK.certified({**metadata, **settings}) if "no judge is measured with" in each.text]
+        assert [each.step.partition(" ")[0] for each in said] == uncertain
+        assert all(not each.is_certified for each in said)
+        assert all(value in said[-1].text for value in settings.values())
 
 
 def test_a_certificate_of_other_prompts_is_not_found(files, tmp_path):

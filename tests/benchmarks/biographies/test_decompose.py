@@ -9,7 +9,7 @@ import pytest
 from judges.answers import Answer
 from judges.lexical.facts import split_facts
 from judges.templates import Prompts
-from judges.typed import read_reply
+from judges.typed import Typed, read_reply
 from lm_factuality.benchmarks.biographies.abstain import is_abstention
 from lm_factuality.benchmarks.biographies.decompose import (
     Decomposition,
@@ -181,3 +181,11 @@ def test_published_responses_that_complain_and_then_tell_are_answers(shared):
     complaining = [each for each in generations if each.name in {"Glyn Parry", "A. E. Kahn", "Anthony Cole", "Mike Landers"}]
     assert len(complaining) == 4
     assert not [each.name for each in complaining if is_abstention(each.output)]
+
+
+def test_scripts_without_spaces():
+    sentences = sentences_of("他是一位画家。他1950年出生于北京。")
+    assert sentences == ("他是一位画家。", "他1950年出生于北京。")
+    facts = ["李明出生于1950年。", "李明出生于北京。", "李明是画家。"]
+    assert check_facts(FactsReply(facts=facts), {"sentence": sentences[1]}) == ""
+    assert to_decomposition(Typed(FactsReply(facts=facts))).facts == tuple(facts)

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.benchmarks.felm.baselines import flag_at_random, flag_everything, flag_nothing
-from lm_factuality.benchmarks.felm.counts import Counts, JudgedResponse, bounds, count, pool
+from lm_factuality.benchmarks.felm.certify import flag_at_random, flag_everything, flag_nothing
+from lm_factuality.benchmarks.felm.counts import Counts, JudgedResponse, bounds, count, pool, to_report
 from lm_factuality.benchmarks.felm.outputs import judge_outputs, read_outputs
-from lm_factuality.benchmarks.felm.report import to_report
 from lm_factuality.benchmarks.felm.rows import FelmRow, read_rows
 from lm_factuality.benchmarks.felm.verdicts import judge_response
 

@@ -6,8 +6,8 @@ import pytest
 
 from judges.lexical.model import COEFFICIENTS, load_model
 from lm_factuality.benchmarks.biographies.decisions import DecidedFact, DecidedResponse
-from lm_factuality.benchmarks.biographies.fit_facts import fit_files, main, match
 from lm_factuality.benchmarks.biographies.types import Generation
+from tests.bench.lexical.fit_facts import fit_files, main, match
 
 FACT_COEFFICIENTS = COEFFICIENTS.with_name("fact_coefficients.json")
 

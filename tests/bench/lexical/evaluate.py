@@ -1,9 +1,10 @@
-"""Tests the lexical judge on labelled citations: ``python -m tests.bench.lexical --citations FILE [--plot FILE]``.
+"""Tests the lexical judge on labelled citations: ``python -m tests.bench.lexical.evaluate --citations FILE [--plot FILE]``.
 
 How good its probabilities of support are: ranking, decisions, and whether they mean what they say.
 """
 
 import argparse
+import json
 import math
 import sys
 from collections.abc import Sequence
@@ -11,18 +12,65 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 from tqdm import tqdm
 
 from judges.lexical.comparison import compare
-from judges.lexical.fit import Flags, Floats, read_citations
 from judges.lexical.model import COEFFICIENTS, LexicalModel, load_model
+from judges.lexical.words import Passage, split_passages
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.drawing import new_figure, save_figure
 from lm_factuality.ground.errors import DataError, FactualityError
+from lm_factuality.ground.records import read_text
 from lm_factuality.ground.statistics import pooled_interval
 
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
 BINS = 10
+_LOG = "autoais_log"  # the name that the ALCE citation scorer gives to its list of decisions
+
+
+@dataclass(frozen=True)
+class CitedClaim:
+    """``group`` is the name that was asked about: claims of one group share their passages and are never split between
+    fitting and testing."""
+
+    group: str
+    claim: str
+    passages: tuple[Passage, ...]
+    is_entailed: bool
+
+
+def read_citations(path: Path) -> tuple[CitedClaim, ...]:
+    """The labelled claims of a JSON file (also .gz), in file order.
+
+    Raises:
+        DataError: the file cannot be read, or a row is not as expected; the text names the row.
+    """
+    expected = f"expected labelled citations: JSON with a list {_LOG!r}"
+    try:
+        rows = json.loads(read_text(path, expected))[_LOG]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: not labelled citations ({error!r}); {expected}") from error
+    if not isinstance(rows, list) or not rows:
+        raise DataError(f"{path}: {_LOG!r} holds no rows")
+    return tuple(_cited_claim(path, number, row) for number, row in enumerate(rows))
+
+
+def _cited_claim(path: Path, number: int, row: object) -> CitedClaim:
+    match row:
+        case {"qid": group, "claim": str(claim), "passage": [*texts], "model_output": 0 | 1 as label} if all(
+            isinstance(text, str) for text in texts
+        ):
+            passages = tuple(passage for text in texts for passage in split_passages(text))
+            return CitedClaim(str(group), claim, passages, bool(label))
+    found = sorted(row) if isinstance(row, dict) else type(row).__name__
+    raise DataError(
+        f"{path}: row {number} of {_LOG!r}: expected qid, claim (text), passage (list of texts) and model_output (0 or 1), "
+        f"found {found}"
+    )
 
 
 @dataclass(frozen=True)
@@ -118,7 +166,7 @@ def _draw(result: Reliability, path: Path, title: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the figures and the table of reliability; draws the plot if one is asked for."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.lexical", description="Tests the lexical judge.")
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.lexical.evaluate", description="Tests the lexical judge.")
     parser.add_argument("--citations", type=Path, required=True, metavar="FILE", help="labelled citations, JSON or JSON.gz")
     parser.add_argument("--coefficients", type=Path, default=COEFFICIENTS, metavar="FILE", help="default: the suite's")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="reliability plot: .png, .svg or .pdf")

@@ -1,4 +1,4 @@
-"""Fits the lexical judge: ``python -m judges.lexical.fit --citations FILE --out coefficients.json``.
+"""Fits the lexical judge: ``python -m tests.bench.lexical.fit --citations FILE --out coefficients.json``.
 
 A logistic regression with an L2 penalty, its penalty and threshold chosen by cross-validation that keeps groups whole.
 """
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
@@ -24,14 +23,10 @@ from tqdm import tqdm
 
 from judges.lexical.comparison import compare
 from judges.lexical.model import FEATURES, vector
-from judges.lexical.words import Passage, split_passages
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import DataError, FactualityError
 from lm_factuality.ground.files import write_text
-from lm_factuality.ground.records import read_text
-
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+from tests.bench.lexical.evaluate import Flags, Floats, read_citations
 
 PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0)
 FOLDS = 5
@@ -40,49 +35,7 @@ _SOURCE = (
     "from the authors' repository of D-FActScore; only numbers fitted on them are here, none of their text"
 )
 _DIGITS = 6
-_LOG = "autoais_log"  # the name that the ALCE citation scorer gives to its list of decisions
 _COPIED = 0.75  # the coverage from which a claim is mostly in its passages' words, and the threshold matters
-
-
-@dataclass(frozen=True)
-class CitedClaim:
-    """``group`` is the name that was asked about: claims of one group share their passages and are never split between
-    fitting and testing."""
-
-    group: str
-    claim: str
-    passages: tuple[Passage, ...]
-    is_entailed: bool
-
-
-def read_citations(path: Path) -> tuple[CitedClaim, ...]:
-    """The labelled claims of a JSON file (also .gz), in file order.
-
-    Raises:
-        DataError: the file cannot be read, or a row is not as expected; the text names the row.
-    """
-    expected = f"expected labelled citations: JSON with a list {_LOG!r}"
-    try:
-        rows = json.loads(read_text(path, expected))[_LOG]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: not labelled citations ({error!r}); {expected}") from error
-    if not isinstance(rows, list) or not rows:
-        raise DataError(f"{path}: {_LOG!r} holds no rows")
-    return tuple(_cited_claim(path, number, row) for number, row in enumerate(rows))
-
-
-def _cited_claim(path: Path, number: int, row: object) -> CitedClaim:
-    match row:
-        case {"qid": group, "claim": str(claim), "passage": [*texts], "model_output": 0 | 1 as label} if all(
-            isinstance(text, str) for text in texts
-        ):
-            passages = tuple(passage for text in texts for passage in split_passages(text))
-            return CitedClaim(str(group), claim, passages, bool(label))
-    found = sorted(row) if isinstance(row, dict) else type(row).__name__
-    raise DataError(
-        f"{path}: row {number} of {_LOG!r}: expected qid, claim (text), passage (list of texts) and model_output (0 or 1), "
-        f"found {found}"
-    )
 
 
 @dataclass(frozen=True)
@@ -178,7 +131,7 @@ def fit_file(path: Path, source: str = _SOURCE) -> dict[str, Any]:
         source=source,
         auc_out_of_fold_mostly_copied=round(roc_auc_score(labels[is_hard], result.probabilities[is_hard]), 4),
         threshold_chosen_on=f"the {int(is_hard.sum())} pairs of coverage {_COPIED} or more, out of fold",
-        command="python -m judges.lexical.fit",
+        command="python -m tests.bench.lexical.fit",
     )
 
 
@@ -201,7 +154,7 @@ def write_fit(out: Path, make: Callable[[], dict[str, Any]], about: Callable[[Ma
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Fits, writes the file and prints the coefficients."""
-    parser = argparse.ArgumentParser(prog="python -m judges.lexical.fit", description="Fits the lexical judge.")
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.lexical.fit", description="Fits the lexical judge.")
     parser.add_argument("--citations", type=Path, required=True, metavar="FILE", help="labelled citations, JSON or JSON.gz")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the coefficients go")
     parser.add_argument("--source", default=_SOURCE, help="where the citations are from, for the file")

@@ -1,8 +1,8 @@
 """Fits the lexical judge of atomic facts:
-``python -m lm_factuality.benchmarks.biographies.fit_facts --decisions FILE --generations FILE --out FILE``.
+``python -m tests.bench.lexical.fit_facts --decisions FILE --generations FILE --out FILE``.
 
 A fact beside the page of an entity is another question than a whole sentence beside the passages that it cites, which
-``judges.lexical.fit`` is fitted on: facts are short, and most pages are of somebody else. Here the labels are those of released
+``tests.bench.lexical.fit`` is fitted on: facts are short, and most pages are of somebody else. Here the labels are those of released
 decision files: which page supports each fact, if any.
 """
 
@@ -18,7 +18,6 @@ import numpy as np
 from tqdm import tqdm
 
 from judges.lexical.comparison import compare
-from judges.lexical.fit import FOLDS, fit, write_fit
 from judges.lexical.model import vector
 from judges.lexical.words import parse_passage
 from lm_factuality.benchmarks.biographies.decisions import DecidedResponse, read_decisions
@@ -28,6 +27,7 @@ from lm_factuality.benchmarks.biographies.matrix import pairs_of
 from lm_factuality.benchmarks.biographies.pages import DocumentPages
 from lm_factuality.benchmarks.biographies.types import Fact, Generation
 from lm_factuality.ground.errors import DataError
+from tests.bench.lexical.fit import FOLDS, fit, write_fit
 
 _SOURCE = (
     "atomic facts of ChatGPT's biographies, each with the passages given on each candidate and whether its page was found to "
@@ -68,7 +68,7 @@ def fit_files(decisions: Path, generations: Path) -> dict[str, Any]:
         source=_SOURCE,
         responses=len(matched),
         threshold_chosen_on="all pairs, out of fold",
-        command="python -m lm_factuality.benchmarks.biographies.fit_facts",
+        command="python -m tests.bench.lexical.fit_facts",
     )
 
 
@@ -87,7 +87,7 @@ def _measure(response: DecidedResponse, generation: Generation) -> Iterator[_Pai
 def main(argv: Sequence[str] | None = None) -> int:
     """Fits, writes the file and prints the coefficients."""
     parser = argparse.ArgumentParser(
-        prog="python -m lm_factuality.benchmarks.biographies.fit_facts", description="Fits the lexical judge of atomic facts."
+        prog="python -m tests.bench.lexical.fit_facts", description="Fits the lexical judge of atomic facts."
     )
     parser.add_argument("--decisions", type=Path, required=True, metavar="FILE", help="a released decision file")
     parser.add_argument("--generations", type=Path, required=True, metavar="FILE", help="what was judged, ALCE's JSON")
