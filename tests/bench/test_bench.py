@@ -61,6 +61,7 @@ def _hungry(megabytes):
     return lambda: len(block)
 
 
+@pytest.mark.slow
 def test_ways_are_timed_in_processes_of_their_own():
     found = in_turn({"short": (_sleeper, (0.01,)), "long": (_sleeper, (0.05,))}, runs=3)
     assert [len(timing.seconds) for timing in found.values()] == [3, 3]

@@ -159,8 +159,6 @@ def test_certificates_are_found_by_judge_and_setting(judge, tmp_path):
         dataclasses.replace(plain, thinking_tokens=4000),
         dataclasses.replace(plain, schema=False),
         dataclasses.replace(plain, prompts={"felm/segment_cot": other}),
-        dataclasses.replace(plain, thinking_tokens=512),
-        dataclasses.replace(plain, schema=False),
     ]
     identities = set()
     for variant in variants:

@@ -39,6 +39,7 @@ def test_processes_make_what_one_process_makes(settings: BuildSettings, expected
     assert contents(tmp_path) == expected
 
 
+@pytest.mark.slow
 def test_ray_makes_the_same_by_real_rules_though_a_stage_fails_and_an_actor_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

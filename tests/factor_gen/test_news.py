@@ -17,6 +17,7 @@ from factor_gen.pipeline import build
 DOCUMENTS = 500
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_500_news_documents(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     csv.field_size_limit(1 << 30)

@@ -41,6 +41,7 @@ def test_too_little_to_fit_on_is_named(tmp_path, capsys):
     assert not (tmp_path / "out.json").exists()
 
 
+@pytest.mark.slow
 def test_the_committed_coefficients_are_what_the_released_decisions_give(shared):
     folder = shared / "data" / "ambigbio"
     known = json.loads(FACT_COEFFICIENTS.read_text(encoding="utf-8"))

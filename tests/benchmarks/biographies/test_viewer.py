@@ -198,6 +198,7 @@ def test_its_policy_forbids_scripts_that_are_not_its_own(open_page):
     assert sum("Content Security Policy" in message for message in refused) == 2
 
 
+@pytest.mark.slow
 def test_five_hundred_responses_open_fast(open_page):
     started = time.monotonic()
     browser = open_page(*(biography(str(number), f"Ada Lind {number}") for number in range(500)))

@@ -124,6 +124,7 @@ def test_an_honest_submission_is_accepted_and_published(board: Path, honest: Pat
     assert (board / "site" / "index.html").is_file()
 
 
+@pytest.mark.slow
 def test_a_broken_one_fails_the_check_and_leaves_the_site(board: Path, mirror: Mirror, tmp_path: Path) -> None:
     base = git(board, "rev-parse", "main")
     (board / "submissions" / "broken").mkdir()

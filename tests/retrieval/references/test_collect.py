@@ -307,7 +307,9 @@ def test_a_run_that_is_cut_off_goes_on_where_it_ended(site, cache, network, mann
     for count, _ in enumerate(fetch_references(urls, cache, network, slow), start=1):
         if count == 5:
             break
-    time.sleep(1)  # the worker ends the document that it was at
+    deadline = time.monotonic() + 10
+    while cache.get(urls[5]) is None and time.monotonic() < deadline:  # the worker ends the document that it was at
+        time.sleep(0.1)
     assert 5 <= sum(cache.get(url) is not None for url in urls) < 12
     (cache.folder / "dead.1-2.part").write_text("{", encoding="utf-8")
     found = list(fetch_references(urls, cache, network, manners))
