@@ -303,6 +303,9 @@ def test_a_run_that_is_cut_off_goes_on_where_it_ended(site, cache, network, mann
     paths = [f"/{number}" for number in range(12)]
     site.routes |= dict.fromkeys(paths, page())
     urls = [site.url(path) for path in paths]
+    network = replace(
+        network, limits=replace(network.limits, seconds=20, connect=10, read=10)
+    )  # a busy machine asks nothing twice
     slow = replace(manners, concurrency=1)
     for count, _ in enumerate(fetch_references(urls, cache, network, slow), start=1):
         if count == 5:
