@@ -188,6 +188,12 @@ class TokenCounter:
         return Estimate(len(requests), expected, completion, about, at_most, self.method)
 
 
+def estimate_of(backend: Backend) -> Callable[[Sequence[Request]], Estimate]:
+    """How ``backend`` estimates requests; by length where it has no way of its own."""
+    estimate: Callable[[Sequence[Request]], Estimate] = getattr(backend, "estimate", TokenCounter(None).estimate)
+    return estimate
+
+
 def _load(name: str) -> Any:
     from transformers import AutoTokenizer
 

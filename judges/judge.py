@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tqdm import tqdm
 
-from judges.answers import Answer, Backend, Decoding, Estimate, Request, TokenCounter, Usage
+from judges.answers import Answer, Backend, Decoding, Estimate, Request, Usage, estimate_of
 from judges.backends import open_backend
 from judges.backends.thinking import ROOM_TO_THINK, is_cut_off_in_thought
 from judges.store import AnswerStore
@@ -145,7 +145,7 @@ class Judge:
         each of its replies is asked for once more."""
         work(other := self.silent())
         stored, missing = other.usage.stored, cast("_Silent", other._backend).asked
-        estimate: Callable[[Sequence[Request]], Estimate] = getattr(self._backend, "estimate", TokenCounter(None).estimate)
+        estimate = estimate_of(self._backend)
         total = stored + len(missing)
         most = estimate([*missing, *map(longest_again, missing)]) if self.config.capabilities.reads_prompts else None
         return Plan(total, total, stored, len(missing), estimate(missing), most)
@@ -257,7 +257,7 @@ def plan(backend: Backend, store: AnswerStore, requests: Sequence[Request], is_a
     distinct = dict(zip(_keys(backend, requests), requests, strict=True))
     stored = store.get_many(distinct)
     missing = [request for key, request in distinct.items() if key not in stored]
-    estimate: Callable[[Sequence[Request]], Estimate] = getattr(backend, "estimate", TokenCounter(None).estimate)
+    estimate = estimate_of(backend)
     most = None
     if is_asked_again is not None:
         again = [each for key, each in distinct.items() if key not in stored or is_asked_again(each, stored[key])]

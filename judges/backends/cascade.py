@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from judges.answers import Answer, Backend, Estimate, Request, TokenCounter, Usage
+from judges.answers import Answer, Backend, Estimate, Request, Usage, estimate_of
 from judges.backends import open_backend as open_judge
 from judges.backends.classifier import claims_of, to_answer
 from judges.certificates import find_calibration
@@ -55,7 +55,7 @@ class CascadeBackend:
 
     def estimate(self, requests: Sequence[Request]) -> Estimate:
         """At most: as if the second judge were asked everything."""
-        estimate = getattr(self._then, "estimate", TokenCounter(None).estimate)(requests)
+        estimate = estimate_of(self._then)(requests)
         return replace(estimate, counted_by=f"{estimate.counted_by}, if {self._first_config.name} is never sure")
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
