@@ -65,10 +65,10 @@ class _Ending:
         these were over."""
         if not workers:
             return False
-        stopped = asyncio.create_task(self.event.wait())
-        everything = asyncio.gather(*workers, return_exceptions=True)
+        stopped = asyncio.ensure_future(self.event.wait())
+        everything = asyncio.ensure_future(asyncio.wait(workers))
         try:
-            done, _ = await asyncio.wait({everything, stopped}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait([everything, stopped], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             self.event.set()
             for worker in workers:
                 if worker not in self.calling:
@@ -76,9 +76,9 @@ class _Ending:
             await asyncio.wait(workers, timeout=grace if done else _LAST_WORDS)
             return not done
         finally:
-            for worker in (*workers, stopped):
-                worker.cancel()
-            await asyncio.gather(*workers, stopped, return_exceptions=True)
+            for task in (*workers, stopped, everything):
+                task.cancel()
+            await asyncio.gather(*workers, stopped, everything, return_exceptions=True)
 
 
 class OpenAIBackend:
@@ -190,7 +190,7 @@ class OpenAIBackend:
                     answer = await self._answer_one(request, ending)
                     put((number, answer))
                     self._judge_the_server(answer)
-                except (BudgetSpent, BackendDown) as failure:
+                except Exception as failure:  # whatever it is: raised below, when what is under way has come in
                     ending.stop(failure)
                 if ending.event.is_set():  # what was under way is paid for and has come in; nothing new is begun
                     return
@@ -200,9 +200,6 @@ class OpenAIBackend:
         is_over = await ending.wait(workers, self._config.total_timeout, self._config.timeout)
         for failure in ending.failures:
             raise BackendDown(self._no_money(failure)) if isinstance(failure, BudgetSpent) else failure
-        for worker in workers:
-            if not worker.cancelled():
-                worker.result()
         if is_over:
             limit = f"total_timeout of {self._config.total_timeout:g} s is over"
             raise BackendDown(f"judge {self._config.name}: {limit}; {AGAIN}")
