@@ -190,7 +190,7 @@ class OpenAIBackend:
                     answer = await self._answer_one(request, ending)
                     put((number, answer))
                     self._judge_the_server(answer)
-                except Exception as failure:  # whatever it is: raised below, when what is under way has come in
+                except Exception as failure:  # noqa: BLE001  raised below, when what is under way has come in
                     ending.stop(failure)
                 if ending.event.is_set():  # what was under way is paid for and has come in; nothing new is begun
                     return
