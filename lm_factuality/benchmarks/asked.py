@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from lm_factuality.harness.outputs import TaskResult
+from lm_factuality.harness.samples import keep_verdict
 
-SKIP = "skip"  # what a person answers who cannot tell; it may be given to every question and decides none
+SKIP = "skip"  # the answer of a person who cannot tell: it may be given to every question, and decides none
 
 
 @dataclass(frozen=True)
 class Option:
-    """An answer that may be given: its ``value`` in files, its ``label`` on the page, and the ``key`` that gives it."""
+    """An answer that may be given: its ``value`` in files, its ``label`` on the page, the ``key`` that gives it, and whether it
+    finds the text ``good`` (None for neither), by which a judge's sensitivity and specificity are counted."""
 
     value: str
     label: str
-    key: str = ""
+    key: str
+    good: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,10 @@ class Question:
     name: str
     ask: str
     options: tuple[Option, ...] = ()
-    per_item_options: bool = False
+
+    @property
+    def per_item_options(self) -> bool:
+        return not self.options
 
 
 @dataclass(frozen=True)
@@ -45,22 +53,40 @@ class Item:
 
 
 @dataclass(frozen=True)
-class People:
-    """How people take the judge's place in a benchmark's samples.
+class Unit:
+    """What is drawn for a sheet, with all its items: a sample, or a row of a data file. ``strata`` are the groups that it is in,
+    by what they are called (``verdict``, ``error type``)."""
 
-    ``items`` are everything that a sample asks of people. ``relabel`` is the sample as it would be if people had been the judge:
-    the answers, by the items' ids, are put into its verdict, and its metrics are found again by the benchmark's own ``recount``.
-    It is None where the answers do not decide the metrics, because an item is missing or was skipped.
+    key: str
+    cluster: str
+    items: tuple[Item, ...]
+    strata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class People:
+    """How people take the judge's place in the samples of a benchmark.
+
+    ``items`` is everything that a sample asks of people; empty where no score of it depends on the judge. ``relabel`` is the
+    sample as it would be if people had been the judge: their answers, by the items' ids, are put into the judge's record, and the
+    metrics are found again by the benchmark's own ``recount``. It is None where the answers do not decide the metrics, because
+    one is missing or ``SKIP``. ``data`` reads a data file of the benchmark, where people are asked about its rows.
     """
 
     questions: tuple[Question, ...]
-    items: Callable[[TaskResult, Mapping[str, Any]], Sequence[Item]]
-    relabel: Callable[[TaskResult, Mapping[str, Any], Mapping[str, str]], dict[str, Any] | None]
+    items: Callable[[TaskResult, Mapping[str, Any]], Sequence[Item]] = lambda result, sample: ()
+    relabel: Callable[[TaskResult, Mapping[str, Any], Mapping[str, str]], dict[str, Any] | None] = lambda *_: None
+    data: Callable[[Path], Sequence[Unit]] | None = None
 
-    def question(self, name: str) -> Question:
-        """The question called ``name``.
 
-        Raises:
-            KeyError: there is none.
-        """
-        return {each.name: each for each in self.questions}[name]
+def answered(items: Sequence[Item], answers: Mapping[str, str]) -> bool:
+    """Whether ``answers`` decide every one of ``items``."""
+    return all(answers.get(item.id, SKIP) != SKIP for item in items)
+
+
+def with_verdict(
+    sample: Mapping[str, Any], record: Mapping[str, Any], metrics: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The sample with another record in the place of the judge's, and the ``metrics`` of it by the benchmark's ``recount``."""
+    changed = {**sample, "filtered_resps": [json.dumps(record)]}
+    return {**changed, **metrics(keep_verdict(changed))}
