@@ -70,7 +70,8 @@ class People:
     ``items`` is everything that a sample asks of people; empty where no score of it depends on the judge. ``relabel`` is the
     sample as it would be if people had been the judge: their answers, by the items' ids, are put into the judge's record, and the
     metrics are found again by the benchmark's own ``recount``. It is None where the answers do not decide the metrics, because
-    one is missing or ``SKIP``. ``data`` reads a data file of the benchmark, where people are asked about its rows.
+    one is missing or ``SKIP``. ``data`` reads a data file of the benchmark, where people
+    are asked about its rows and not about samples.
     """
 
     questions: tuple[Question, ...]

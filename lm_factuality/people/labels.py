@@ -46,8 +46,8 @@ class Label:
 
 @dataclass(frozen=True)
 class Labels:
-    """All answers. ``decided`` is what people together say: by unit and item the answer that most of them gave, and how many
-    items are undecided (``ties``), are ``SKIP`` to most (``skipped``) or nobody answered (``missing``)."""
+    """All answers. ``decided`` is what people together say: by unit and item the answer of most who gave one. Not
+    decided are so many items with ``ties``, those that all ``skipped``, and those that nobody answered (``missing``)."""
 
     labels: tuple[Label, ...]
     decided: Mapping[UnitKey, Mapping[str, str]] = field(default_factory=dict)
@@ -164,13 +164,12 @@ def _decide(labels: tuple[Label, ...], key: Key) -> Labels:
     for entry in key.items:
         if entry.repeat_of is not None:
             continue
-        given = Counter(votes[entry.unit_key, entry.item].values()).most_common(2)
+        said = votes[entry.unit_key, entry.item].values()
+        given = Counter(answer for answer in said if answer != SKIP).most_common(2)
         if not given:
-            counts["missing"] += 1
+            counts["skipped" if said else "missing"] += 1
         elif len(given) > 1 and given[0][1] == given[1][1]:
             counts["ties"] += 1
-        elif given[0][0] == SKIP:
-            counts["skipped"] += 1
         else:
             decided.setdefault(entry.unit_key, {})[entry.item] = given[0][0]
     return Labels(labels, decided, counts["ties"], counts["skipped"], counts["missing"])

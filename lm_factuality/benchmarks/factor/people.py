@@ -6,9 +6,8 @@ from lm_factuality.benchmarks.asked import Item, Option, People, Question, Unit
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row
-from lm_factuality.ground.errors import DataError, refuse
+from lm_factuality.ground.errors import refuse
 from lm_factuality.ground.packaged import load_yaml
-from lm_factuality.ground.tables import FORMATS
 
 _YES_NO = (Option("yes", "Yes", "1", True), Option("no", "No", "2", False))
 _QUESTIONS = load_yaml(__package__, "people.yaml")
@@ -17,17 +16,12 @@ _TYPES = tuple(Option(value, label, str(key)) for key, (value, label) in enumera
 
 
 def read(path: Path) -> list[Unit]:
-    """The rows of a table in the authors' columns, or of a folder that ``factor_gen`` built. Of the types of contradictions the
-    judge is the file.
+    """The rows of a table in the authors' columns. Of the types of contradictions the judge is the file.
 
     Raises:
-        ConfigError, DataError: no such table, or rows that cannot be used.
+        ConfigError, DataError: no such table, or one that cannot be used.
     """
-    tables = sorted(path.glob("*.csv")) if path.is_dir() else [path]
-    if len(tables) != 1 or tables[0].suffix.lower() not in FORMATS:
-        raise DataError(f"{path}: expected a table ({', '.join(FORMATS)}), or a folder with one CSV file as factor_gen writes it")
-    table = tables[0]
-    config = {"task": table.stem, "dataset_path": str(table.resolve()), "metadata": {"config_source": str(table)}}
+    config = {"task": path.stem, "dataset_path": str(path.resolve()), "metadata": {"config_source": str(path)}}
     loaded = load_corpus(parse_corpus(config))
     refuse(loaded.problems)
     return [_unit(number, row) for number, row in enumerate(loaded.rows) if not row.problem]
@@ -41,7 +35,7 @@ def _unit(number: int, row: Row) -> Unit:
         for place in wrong
         for name in _QUESTIONS["ask"]
     ]
-    types = " + ".join(sorted(filter(None, (row.error_types[place] for place in wrong))))
+    types = " + ".join(sorted({row.error_types[place] for place in wrong} - {""}))
     return Unit(str(number), row.doc_id, tuple(items), {"error type": types} if types else {})
 
 
