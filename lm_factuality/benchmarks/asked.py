@@ -6,12 +6,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.records import to_model
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import keep_verdict
 
 SKIP = "skip"  # the answer of a person who cannot tell: it may be given to every question, and decides none
+Sample: TypeAlias = Mapping[str, Any]
+Answers: TypeAlias = Mapping[str, str]  # by the ids of items
 
 
 @dataclass(frozen=True)
@@ -27,15 +31,11 @@ class Option:
 
 @dataclass(frozen=True)
 class Question:
-    """A kind of question. ``ask`` is the sentence shown. With ``per_item_options`` the options come with each item."""
+    """A kind of question. ``ask`` is the sentence shown. Where it has no ``options``, these come with each item."""
 
     name: str
     ask: str
     options: tuple[Option, ...] = ()
-
-    @property
-    def per_item_options(self) -> bool:
-        return not self.options
 
 
 @dataclass(frozen=True)
@@ -68,26 +68,47 @@ class People:
     """How people take the judge's place in the samples of a benchmark.
 
     ``items`` is everything that a sample asks of people; empty where no score of it depends on the judge. ``relabel`` is the
-    sample as it would be if people had been the judge: their answers, by the items' ids, are put into the judge's record, and the
-    metrics are found again by the benchmark's own ``recount``. It is None where the answers do not decide the metrics, because
-    one is missing or ``SKIP``. ``data`` reads a data file of the benchmark, where people
+    sample as it would be if people had been the judge, with the metrics that the benchmark's own ``recount`` finds; None where
+    the answers do not decide them, because one is missing or ``SKIP``. ``data`` reads a data file of the benchmark, where people
     are asked about its rows and not about samples.
     """
 
     questions: tuple[Question, ...]
-    items: Callable[[TaskResult, Mapping[str, Any]], Sequence[Item]] = lambda result, sample: ()
-    relabel: Callable[[TaskResult, Mapping[str, Any], Mapping[str, str]], dict[str, Any] | None] = lambda *_: None
+    items: Callable[[TaskResult, Sample], Sequence[Item]] = lambda result, sample: ()
+    relabel: Callable[[TaskResult, Sample, Answers], dict[str, Any] | None] = lambda result, sample, answers: None
     data: Callable[[Path], Sequence[Unit]] | None = None
 
 
-def answered(items: Sequence[Item], answers: Mapping[str, str]) -> bool:
-    """Whether ``answers`` decide every one of ``items``."""
-    return all(answers.get(item.id, SKIP) != SKIP for item in items)
+def load_questions(package: str) -> dict[str, Question]:
+    """The questions of a package's ``people.yaml``, by name: ``ask``, and ``options`` with keys from 1 on."""
+    content: Mapping[str, Any] = load_yaml(package, "people.yaml")["questions"]
+    found = {}
+    for name, each in content.items():
+        options = [{"key": str(key), **option} for key, option in enumerate(each.get("options", ()), start=1)]
+        found[name] = to_model(Question, {"name": name, "ask": each["ask"], "options": options})
+    return found
 
 
-def with_verdict(
-    sample: Mapping[str, Any], record: Mapping[str, Any], metrics: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-) -> dict[str, Any]:
-    """The sample with another record in the place of the judge's, and the ``metrics`` of it by the benchmark's ``recount``."""
-    changed = {**sample, "filtered_resps": [json.dumps(record)]}
-    return {**changed, **metrics(keep_verdict(changed))}
+def relabelling(
+    items: Callable[[TaskResult, Sample], Sequence[Item]],
+    change: Callable[[TaskResult, Sample, Answers], Mapping[str, Any]],
+    recount: Callable[[TaskResult, Sequence[Any]], Any],
+    keep: Callable[[Sample], Mapping[str, Any]] = keep_verdict,
+    optional: str = "",
+) -> Callable[[TaskResult, Sample, Answers], dict[str, Any] | None]:
+    """``People.relabel`` of a benchmark with this ``recount`` and ``keep``. ``change`` says what of the sample is another where
+    people answered all ``items`` but those of the ``optional`` question."""
+
+    def relabel(result: TaskResult, sample: Sample, answers: Answers) -> dict[str, Any] | None:
+        asked = [item for item in items(result, sample) if item.question != optional]
+        if any(answers.get(item.id, SKIP) == SKIP for item in asked):
+            return None
+        changed = {**sample, **(change(result, sample, answers) if asked else {})}
+        return {**changed, **recount(result, ()).row_metrics(keep(changed))} if asked else changed
+
+    return relabel
+
+
+def as_verdict(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A judge's record as samples have it."""
+    return {"filtered_resps": [json.dumps(record)]}

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from lm_factuality.cli.actions import Command, add_action
-from lm_factuality.ground.errors import ConfigError
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -26,32 +25,19 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def _sheet(parsed: argparse.Namespace) -> int:
-    """Writes a sheet and says what is on it.
-
-    Raises:
-        ConfigError, DataError: a source or an option cannot be used.
-    """
+    """Writes a sheet and says what is on it."""
     from lm_factuality.people.sheet import make_sheet, write_sheet
     from lm_factuality.people.units import read_pool
 
-    if not 0 <= parsed.repeat <= 1:
-        raise ConfigError(f"--repeat {parsed.repeat}: expected a share from 0 to 1")
-    pool = read_pool(parsed.sources, parsed.task)
-    pool = pool.asking(parsed.question) if parsed.question else pool
     by = tuple(filter(None, parsed.stratify.split(",")))
+    pool = read_pool(parsed.sources, parsed.task, parsed.question)
     sheet = make_sheet(pool, parsed.rows, by, parsed.repeat, parsed.scatter, parsed.seed)
-    files = write_sheet(sheet, parsed.out, parsed.csv_only)
-    key = sheet.key
-    again = sum(each.repeat_of is not None for each in key.items)
-    drawn = [f"  {each.name or 'all'}: {each.drawn} of {each.units}" for each in key.strata]
-    lines = [
-        f"Sheet {key.sheet}: {len(key.items)} items ({', '.join(key.questions)}), {again} of them shown again",
-        f"Drawn with seed {key.seed}:",
-        *drawn,
-        f"For annotators: {' or '.join(map(str, files[:-1]))}",
-        f"Not for annotators: {files[-1]}, which says what the judge said; labels cannot be read without it",
-    ]
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    *shown, hidden = write_sheet(sheet, parsed.out, parsed.csv_only)
+    key, again = sheet.key, sum(each.repeat_of is not None for each in sheet.key.items)
+    sys.stdout.write(f"Sheet {key.sheet}: {len(key.items)} items ({', '.join(key.questions)}), {again} of them shown again\n")
+    sys.stdout.writelines(f"  {each.name or 'drawn'}: {each.drawn} of {each.units}\n" for each in key.strata)
+    sys.stdout.write(f"For annotators: {' or '.join(map(str, shown))}\n")
+    sys.stdout.write(f"Not for annotators: {hidden}, with what the judge said; labels cannot be read without it\n")
     return 0
 
 

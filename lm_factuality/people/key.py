@@ -3,9 +3,9 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt
 
@@ -13,14 +13,12 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import read_text, to_model
 
-Whole = Annotated[StrictInt, Field(ge=0)]
 _EXPECTED = "expected the NAME.key.json that 'lm-factuality people sheet' wrote beside the sheet"
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file that items come from, its SHA-256, and for a run its ``task``, its ``model`` and its samples file; a data file has
-    none of these."""
+    """A file that items come from, its SHA-256, and of a run its ``task``, its ``model`` and its samples file."""
 
     file: str
     sha256: str
@@ -35,19 +33,19 @@ class Stratum:
     """So many ``units`` that people can be asked about, of which so many were ``drawn`` at random."""
 
     name: str
-    units: Whole
-    drawn: Whole
+    units: StrictInt
+    drawn: StrictInt
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An item of the sheet, by its ``number`` there. ``source`` is the number of its source, ``unit`` its sample there (the key
-    of its ``SampleRow``) or its row, ``item`` its id in that; ``strata`` are all groups of its unit, ``stratum`` is the one that
-    it was drawn from, with what ``probability`` (its ``weight`` is one over that). ``judge`` is None where it is unscored.
+    """An item of the sheet, by its ``number`` there, from 1. ``source`` is the place of its source, ``unit`` its sample (the key
+    of its ``SampleRow``) or its row, ``item`` its id in that; ``strata`` are all groups of its unit, ``stratum`` is the one
+    that it was drawn from, with what ``probability`` (its ``weight`` is one over that). ``judge`` is None where it is unscored.
     ``repeat_of`` is the number of the same item where it is shown for the first time."""
 
-    number: Whole
-    source: Whole
+    number: StrictInt
+    source: StrictInt
     unit: str
     cluster: str
     item: str
@@ -58,7 +56,7 @@ class Entry:
     strata: Mapping[str, str]
     probability: Annotated[float, Field(gt=0, le=1)]
     weight: Annotated[float, Field(ge=1)]
-    repeat_of: Whole | None = None
+    repeat_of: StrictInt | None = None
 
     @property
     def unit_key(self) -> tuple[int, str]:
@@ -79,16 +77,12 @@ class Key:
     strata: tuple[Stratum, ...]
     items: tuple[Entry, ...]
     sheet: str = ""
-    format: Literal[1] = field(default=1)
+    format: Literal[1] = 1
 
     def named(self) -> "Key":
         """The key with its id."""
         content = json.dumps(asdict(replace(self, sheet="")), sort_keys=True)
         return replace(self, sheet=hashlib.sha256(content.encode()).hexdigest()[:12])
-
-    def to_json(self) -> dict[str, Any]:
-        """As its file has it."""
-        return asdict(self)
 
 
 def read_key(path: Path) -> Key:

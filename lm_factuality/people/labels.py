@@ -1,37 +1,21 @@
 """What people said on a sheet: the CSV or JSON that its page exports, or its CSV file, filled in."""
 
-import csv
-import io
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from lm_factuality.benchmarks.asked import SKIP
 from lm_factuality.ground.errors import did_you_mean, refuse
 from lm_factuality.ground.files import parse_json
-from lm_factuality.ground.records import read_text, to_model
+from lm_factuality.ground.records import read_text, short
+from lm_factuality.ground.tables import read_table
 from lm_factuality.people.key import Entry, Key
 
 COLUMNS = ("sheet", "number", "question", "answer", "person", "note")
 BESIDE = ("ask", "options", "text", "beside")  # columns of the CSV that people read and nobody reads back
 _EXPECTED = "expected the CSV or JSON that the page of a sheet exports, or the sheet's CSV file with answers filled in"
-_CURE = "correct the files and read them again; of labels with a mistake none is used"
-UnitKey = tuple[int, str]
-
-
-class _Line(BaseModel):
-    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
-
-    sheet: str
-    number: str
-    question: str
-    answer: str
-    person: str
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,11 +30,11 @@ class Label:
 
 @dataclass(frozen=True)
 class Labels:
-    """All answers. ``decided`` is what people together say: by unit and item the answer of most who gave one. Not
-    decided are so many items with ``ties``, those that all ``skipped``, and those that nobody answered (``missing``)."""
+    """All answers. ``decided`` is what people together say: by unit and item the answer of most who gave one. Not decided are so
+    many items with ``ties``, those that all ``skipped``, and those that nobody answered (``missing``)."""
 
     labels: tuple[Label, ...]
-    decided: Mapping[UnitKey, Mapping[str, str]] = field(default_factory=dict)
+    decided: Mapping[tuple[int, str], Mapping[str, str]] = field(default_factory=dict)
     ties: int = 0
     skipped: int = 0
     missing: int = 0
@@ -68,108 +52,81 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
     Raises:
         DataError: a file cannot be read, or lines are no labels of this sheet: every problem of all files.
     """
-    known = {entry.number: entry for entry in key.items}
-    found: dict[tuple[int, str], Label] = {}
-    places: dict[tuple[int, str], str] = {}
+    known = {str(entry.number): entry for entry in key.items}
+    found: dict[tuple[int, str], tuple[Label, str]] = {}
     problems: list[str] = []
-    for path in paths:
-        for where, line in _lines(path):
-            label = line if isinstance(line, str) else _label(line, key, known)
-            if isinstance(label, str):
-                problems.append(f"{where}: {label}")
-                continue
-            place = label.entry.number, label.person
-            if place in found:
-                problems.append(f"{where}: {label.person!r} answers number {place[0]} again, as in {places[place]}")
-            found.setdefault(place, label)
-            places.setdefault(place, where)
-    if not found and not problems:
-        problems.append(f"{', '.join(map(str, paths))}: no answers; {_EXPECTED}")
-    refuse(problems, "problems", _CURE if found else "")
-    return _decide(tuple(found.values()), key)
+    for where, line in (each for path in paths for each in _lines(path)):
+        label = line if isinstance(line, str) else _label(line, key.sheet, known)
+        if isinstance(label, str):
+            problems.append(f"{where}{label}")
+            continue
+        first = found.setdefault((label.entry.number, label.person), (label, where))
+        if first[0] is not label:
+            problems.append(f"{where}{label.person!r} answers number {label.entry.number} again, as in {first[1][:-2]}")
+    refuse(problems, "problems", "correct them and read the files again; none of the labels is used" if found else "")
+    return _decide(tuple(label for label, _ in found.values()), key)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
-    """The place of each line with what it holds, or with a sentence that says why it holds none."""
-    text = read_text(path, _EXPECTED)
+    """The place of each line, with what it holds or with a sentence that says why it holds no label."""
     if path.suffix.lower() == ".json":
         try:
-            content = parse_json(text)
-            lines = content["labels"] if isinstance(content, dict) and content.get("format") == 1 else None
-        except (ValueError, KeyError, RecursionError) as error:
-            yield str(path), f"not JSON of labels: {error}; {_EXPECTED}"
-            return
-        if not isinstance(lines, list):
-            yield str(path), f"no 'labels' of format 1; {_EXPECTED}"
-            return
-        yield from ((f"{path}, label {number}", line) for number, line in enumerate(lines, start=1))
+            content = parse_json(read_text(path, _EXPECTED))
+        except (ValueError, RecursionError) as error:
+            content = f"not JSON: {error}; {_EXPECTED}"
+        lines = content if isinstance(content, list) and content else [content if isinstance(content, str) else _EXPECTED]
+        yield from ((f"{path}, label {number}: ", line) for number, line in enumerate(lines, start=1))
         return
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        header = next(reader, [])
-        if problem := _wrong_header(header):
-            yield f"{path}:1", problem
-            return
-        for cells in reader:
-            where = f"{path}:{reader.line_num}"
-            if len(cells) != len(header):
-                yield where, f"{len(cells)} cells, expected {len(header)} as in the header"
-            else:
-                line = dict(zip(header, cells, strict=True))
-                yield where, {name: line[name] for name in COLUMNS if name in line}
-    except csv.Error as error:
-        yield f"{path}:{reader.line_num}", f"no CSV: {error}"
+    table = read_table(path)
+    if table.records and (problem := _wrong_header(list(table.records[0].values))):
+        yield f"{path}:1: ", problem
+    else:
+        yield from (("", each) for each in table.problems)
+        yield from ((f"{each.location}: ", each.values) for each in table.records)
 
 
 def _wrong_header(header: Sequence[str]) -> str:
     expected = f"expected {','.join(COLUMNS)}"
-    other = next((mark for mark in (";", "\t", "|") if len(header) == 1 and mark in header[0]), None)
-    if other:
+    if other := next((mark for mark in (";", "\t", "|") if len(header) == 1 and mark in header[0]), None):
         return f"cells are separated by {other!r}, expected commas; save the file as CSV with commas"
-    if twice := [name for name, count in Counter(header).items() if count > 1]:
-        return f"column {twice[0]!r} is there twice; {expected}"
-    unknown = [name for name in header if name not in (*COLUMNS, *BESIDE)]
-    missing = [name for name in COLUMNS[:-1] if name not in header]
-    if unknown or missing:
-        what = f"no column {missing[0]!r}" if missing else f"unknown column {unknown[0]!r}"
-        return f"{what}{did_you_mean(unknown[0], COLUMNS) if unknown else ''}; {expected}"
-    return ""
+    wrong = [f"no column {name!r}" for name in COLUMNS[:-1] if name not in header]
+    unknown = (name for name in header if name not in (*COLUMNS, *BESIDE))
+    wrong += [f"unknown column {name!r}{did_you_mean(name, COLUMNS)}" for name in unknown]
+    return "; ".join([*wrong, expected]) if wrong else ""
 
 
-def _label(line: Any, key: Key, known: Mapping[int, Entry]) -> Label | str:
-    try:
-        read = to_model(_Line, line)
-    except ValueError as error:
-        return str(error)
-    entry = known.get(int(read.number)) if read.number.isdecimal() else None
-    answer, person = read.answer.strip(), read.person.strip()
-    if read.sheet != key.sheet:
-        return f"of sheet {read.sheet!r}, expected {key.sheet}"
+def _label(line: Any, sheet: str, known: Mapping[str, Entry]) -> Label | str:
+    """A label, or all that is wrong with it."""
+    if not isinstance(line, Mapping):
+        return f"found {short(line)}, expected an object with the keys {', '.join(COLUMNS)}"
+    said = {name: str(line.get(name, "")).strip() for name in COLUMNS}
+    if said["sheet"] != sheet:
+        return f"sheet {said['sheet']!r}, expected {sheet}"
+    entry, answer = known.get(said["number"]), said["answer"]
     if entry is None:
-        return f"number {read.number!r} is none of the sheet's, expected 1 to {len(known)}"
-    if read.question != entry.question:
-        return f"question {read.question!r}, but number {entry.number} asks {entry.question!r}"
+        return f"number {said['number']!r} is none of the sheet's, expected 1 to {len(known)}"
+    problems = []
+    if said["question"] != entry.question:
+        problems.append(f"question {said['question']!r}, but number {entry.number} asks {entry.question!r}")
     if answer not in (*entry.options, SKIP):
-        said = "no answer" if not answer else f"answer {answer!r}"
-        return f"{said}, expected {', '.join(entry.options)} or {SKIP}{did_you_mean(answer, entry.options)}"
-    return Label(entry, answer, person, read.note) if person else "no person, expected the name of whoever answered"
+        hint = did_you_mean(answer, entry.options)
+        problems.append(f"answer {answer!r}, expected {', '.join(entry.options)} or {SKIP}{hint}" if answer else "no answer")
+    if not said["person"]:
+        problems.append("no person, expected the name of whoever answered")
+    return "; ".join(problems) or Label(entry, answer, said["person"], said["note"])
 
 
 def _decide(labels: tuple[Label, ...], key: Key) -> Labels:
-    votes: dict[tuple[UnitKey, str], dict[str, str]] = defaultdict(dict)
+    votes: dict[tuple[tuple[int, str], str], dict[str, str]] = defaultdict(dict)
     for each in sorted(labels, key=lambda label: label.entry.number):
         votes[each.entry.unit_key, each.entry.item].setdefault(each.person, each.answer)
-    decided: dict[UnitKey, dict[str, str]] = {}
+    decided: dict[tuple[int, str], dict[str, str]] = {}
     counts = Counter[str]()
     for entry in key.items:
-        if entry.repeat_of is not None:
-            continue
         said = votes[entry.unit_key, entry.item].values()
         given = Counter(answer for answer in said if answer != SKIP).most_common(2)
-        if not given:
-            counts["skipped" if said else "missing"] += 1
-        elif len(given) > 1 and given[0][1] == given[1][1]:
-            counts["ties"] += 1
-        else:
+        outcome = "ties" if len(given) > 1 and given[0][1] == given[1][1] else "" if given else "skipped" if said else "missing"
+        counts[outcome] += entry.repeat_of is None
+        if not outcome:
             decided.setdefault(entry.unit_key, {})[entry.item] = given[0][0]
     return Labels(labels, decided, counts["ties"], counts["skipped"], counts["missing"])

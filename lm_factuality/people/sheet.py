@@ -1,72 +1,95 @@
-"""A sheet: what people look at, as a page and as a table, and its key."""
+"""A sheet: what is drawn for it, in which order, and how people see it, as a page and as a table."""
 
-import csv
-import io
 import random
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
-from lm_factuality.benchmarks.asked import SKIP, Option, Question
-from lm_factuality.ground.errors import DataError
+from lm_factuality.benchmarks.asked import SKIP, Item, Option, Question, Unit
+from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, listed
 from lm_factuality.ground.files import write_json, write_text
 from lm_factuality.ground.html import one_file, read_asset, read_file
-from lm_factuality.people.draw import Placed, arrange, draw
-from lm_factuality.people.key import Entry, Key, read_key
+from lm_factuality.ground.tables import write_table
+from lm_factuality.people.key import Entry, Key, Stratum, read_key
 from lm_factuality.people.labels import BESIDE, COLUMNS
 from lm_factuality.people.units import Pool
 
+_APART = 10  # items at least between an item and its repetition, where there are so many
+Drawn: TypeAlias = tuple[int, Unit, str, float]  # the place of its source, a unit, its stratum, and how probable it was
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet begins to compute
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """The items in their order with the questions on them, and the key."""
+    """The key, the item of each of its entries, and the questions on them."""
 
     key: Key
-    placed: tuple[Placed, ...]
+    items: tuple[Item, ...]
     questions: dict[str, Question]
-
-    def options(self, placed: Placed) -> tuple[Option, ...]:
-        """What may be answered to an item, besides ``SKIP``."""
-        return placed.item.options or self.questions[placed.item.question].options
 
 
 def make_sheet(
     pool: Pool, rows: int, stratify: Sequence[str] = (), repeat: float = 0.0, scatter: bool = False, seed: int = 0
 ) -> Sheet:
-    """A sheet with all items of ``rows`` units (see ``draw`` and ``arrange``). The same seed on the same files gives the same
-    sheet.
+    """A sheet with all items of ``rows`` units, drawn from all alike or by strata. Those of a unit stand together, so that its
+    text is read once, or ``scatter``-ed. The share ``repeat`` of them, drawn from the first two thirds, comes again later. The
+    same seed on the same files gives the same sheet.
 
     Raises:
-        ConfigError: as ``draw`` raises it.
+        ConfigError: more rows than there are, fewer than there are strata, strata that there are not, or no share.
     """
+    if not 0 <= repeat <= 1:
+        raise ConfigError(f"--repeat {repeat}: expected a share from 0 to 1")
     rng = random.Random(seed)
-    drawn, strata = draw(pool.units, rows, stratify, rng)
-    placed = tuple(arrange(drawn, repeat, scatter, rng))
-    questions = {each.name: each for each in pool.people.questions}
-    entries = tuple(
-        Entry(
-            number,
-            each.drawn.source,
-            each.drawn.unit.key,
-            each.drawn.unit.cluster,
-            each.item.id,
-            each.item.question,
-            tuple(option.value for option in each.item.options or questions[each.item.question].options),
-            each.item.judge,
-            each.drawn.stratum,
-            dict(each.drawn.unit.strata),
-            each.drawn.probability,
-            1 / each.drawn.probability,
-            None if each.repeats is None else each.repeats + 1,
-        )
-        for number, each in enumerate(placed, start=1)
-    )
+    drawn, strata = _draw(pool.units, rows, stratify, rng)
+    questions = {each.name: each for each in pool.benchmark.people.questions} if pool.benchmark.people else {}
+    items = [(each, item) for each in drawn for item in each[1].items]
+    if scatter:
+        rng.shuffle(items)
+    wanted, end = round(repeat * len(items)), len(items)
+    again = rng.sample(range(max(wanted, 2 * end // 3)), wanted)
+    later = [(rng.uniform(min(place + _APART, end), end), place) for place in again]
+    places = [place for _, place in sorted([*((float(place), place) for place in range(end)), *later])]
+    entries: list[Entry] = []
+    first: dict[int, int] = {}
+    for number, place in enumerate(places, start=1):
+        (source, unit, stratum, probability), item = items[place]
+        options = tuple(option.value for option in item.options or questions[item.question].options)
+        what = (source, unit.key, unit.cluster, item.id, item.question, options, item.judge)
+        how = (stratum, dict(unit.strata), probability, 1 / probability, first.get(place))
+        entries.append(Entry(number, *what, *how))
+        first.setdefault(place, number)
     asked = tuple(name for name in questions if any(entry.question == name for entry in entries))
-    key = Key(pool.benchmark.kind, seed, asked, tuple(stratify), pool.sources, tuple(strata), entries)
-    return Sheet(key.named(), placed, questions)
+    key = Key(pool.benchmark.kind, seed, asked, tuple(stratify), pool.sources, tuple(strata), tuple(entries))
+    return Sheet(key.named(), tuple(items[place][1] for place in places), questions)
+
+
+def _draw(
+    units: Sequence[tuple[int, Unit]], count: int, by: Sequence[str], rng: random.Random
+) -> tuple[list[Drawn], list[Stratum]]:
+    """``count`` units in random order, as many from each stratum as from any other that is large enough. Within a stratum each is
+    as likely as another."""
+    known = sorted({name for _, unit in units for name, value in unit.strata.items() if value})
+    if unknown := next((name for name in by if name not in known), None):
+        raise ConfigError(f"--stratify {unknown!r}: expected {listed(known) or 'none'}{did_you_mean(unknown, known)}")
+    if not 0 < count <= len(units):
+        raise ConfigError(f"--rows {count}: expected 1 to {len(units)}, which is how many people can be asked about")
+    strata: dict[str, list[tuple[int, Unit]]] = defaultdict(list)
+    for source, unit in units:
+        strata[" | ".join(unit.strata.get(name) or "none" for name in by)].append((source, unit))
+    if count < len(strata):
+        raise ConfigError(f"--rows {count}: there are {len(strata)} strata ({listed(sorted(strata))}); expected a row of each")
+    drawn: list[Drawn] = []
+    counts = []
+    for place, name in enumerate(sorted(strata, key=lambda each: (len(strata[each]), each))):  # small ones give all they have
+        own = strata[name]
+        share = min(len(own), (count - len(drawn)) // (len(strata) - place))
+        drawn += [(source, unit, name, share / len(own)) for source, unit in rng.sample(own, share)]
+        counts.append(Stratum(name, len(own), share))
+    rng.shuffle(drawn)
+    return drawn, counts
 
 
 def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
@@ -78,60 +101,40 @@ def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
     page, table, key = (out.with_suffix(ending) for ending in (".html", ".csv", ".key.json"))
     if key.exists() and (other := read_key(key).sheet) != sheet.key.sheet:
         raise DataError(f"{key}: is the key of sheet {other}, whose labels nobody could read without it; choose another --out")
-    write_json(key, sheet.key.to_json())
-    write_text(table, _table(sheet))
-    if csv_only:
-        return [table, key]
-    write_text(page, build_page(sheet))
-    return [page, table, key]
+    write_json(key, asdict(sheet.key))
+    write_table(table, [_cells(sheet, number, item) for number, item in enumerate(sheet.items, start=1)], (*COLUMNS, *BESIDE))
+    if not csv_only:
+        write_text(page, build_page(sheet))
+    return [table, key] if csv_only else [page, table, key]
 
 
 def build_page(sheet: Sheet) -> str:
     """The HTML: one file, blind to judge, model and stratum. Texts that occur often are in it once."""
     texts: dict[str, int] = {}
 
-    def number(text: str) -> int:
-        return texts.setdefault(text, len(texts))
+    def shown(item: Item) -> list[object]:
+        own, *beside = (texts.setdefault(text, len(texts)) for text in (item.text, *(text for _, text in item.context)))
+        headings = (heading for heading, _ in item.context)
+        return [item.question, own, list(zip(headings, beside, strict=True)), _options(item.options)]
 
-    def options(given: Sequence[Option]) -> list[list[str]]:
-        return [[each.value, each.label, each.key] for each in given]
-
-    items = [
-        [
-            each.item.question,
-            number(each.item.text),
-            [[heading, number(text)] for heading, text in each.item.context],
-            options(each.item.options) or None,
-        ]
-        for each in sheet.placed
-    ]
-    content: dict[str, Any] = {
-        "sheet": sheet.key.sheet,
-        "skip": SKIP,
-        "columns": COLUMNS,
-        "questions": {name: {"ask": each.ask, "options": options(each.options)} for name, each in sheet.questions.items()},
-        "items": items,
-        "texts": list(texts),
-    }
+    questions = {each.name: {"ask": each.ask, "options": _options(each.options)} for each in sheet.questions.values()}
+    items = [shown(item) for item in sheet.items]
+    what = {"sheet": sheet.key.sheet, "skip": SKIP, "columns": COLUMNS, "questions": questions}
     style = read_asset("look.css") + read_file(f"{__package__}/page/sheet.css")
     script = read_asset("elements.js") + "".join(read_file(f"{__package__}/page/{name}.js") for name in ("progress", "sheet"))
-    return one_file(f"{__package__}/page/sheet.html", style, script, content=content)
+    page = f"{__package__}/page/sheet.html"
+    return one_file(page, style, script, content={**what, "items": items, "texts": list(texts)})
 
 
-def _table(sheet: Sheet) -> str:
-    """The items for a spreadsheet, the columns to fill in first."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow((*COLUMNS, *BESIDE))
-    for number, each in enumerate(sheet.placed, start=1):
-        item = each.item
-        answers = "\n".join(f"{option.value}: {option.label}" for option in sheet.options(each)) + f"\n{SKIP}: cannot tell"
-        beside = "\n\n".join(f"[{heading}]\n{text}" for heading, text in item.context)
-        shown = (sheet.questions[item.question].ask, answers, item.text, beside)
-        writer.writerow((sheet.key.sheet, number, item.question, "", "", "", *map(_as_text, shown)))
-    return file.getvalue()
+def _options(options: Sequence[Option]) -> list[tuple[str, str, str]]:
+    return [(each.value, each.label, each.key) for each in options]
 
 
-def _as_text(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell
+def _cells(sheet: Sheet, number: int, item: Item) -> dict[str, object]:
+    """An item for a spreadsheet, whose columns to fill in come first; no cell can be taken for a formula."""
+    question = sheet.questions[item.question]
+    options = (*(item.options or question.options), Option(SKIP, "cannot tell", ""))
+    beside = "\n\n".join(f"[{heading}]\n{text}" for heading, text in item.context)
+    texts = (question.ask, "\n".join(f"{each.value}: {each.label}" for each in options), item.text, beside)
+    safe = (f"'{text}" if text.startswith(_FORMULA) else text for text in texts)
+    return {"sheet": sheet.key.sheet, "number": number, "question": item.question, **dict(zip(BESIDE, safe, strict=True))}

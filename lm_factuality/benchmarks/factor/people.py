@@ -2,17 +2,15 @@
 
 from pathlib import Path
 
-from lm_factuality.benchmarks.asked import Item, Option, People, Question, Unit
+from lm_factuality.benchmarks.asked import Item, People, Unit, load_questions
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row
-from lm_factuality.ground.errors import refuse
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.errors import DataError, refuse
+from lm_factuality.ground.tables import FORMATS
 
-_YES_NO = (Option("yes", "Yes", "1", True), Option("no", "No", "2", False))
-_QUESTIONS = load_yaml(__package__, "people.yaml")
-_TYPE = "error_type"
-_TYPES = tuple(Option(value, label, str(key)) for key, (value, label) in enumerate(_QUESTIONS["types"].items(), start=1))
+_QUESTIONS = load_questions(__package__)
+_TYPES = {option.value for option in _QUESTIONS["error_type"].options}
 
 
 def read(path: Path) -> list[Unit]:
@@ -21,6 +19,8 @@ def read(path: Path) -> list[Unit]:
     Raises:
         ConfigError, DataError: no such table, or one that cannot be used.
     """
+    if path.suffix.lower() not in FORMATS or not path.is_file():
+        raise DataError(f"{path}: expected results or samples of a run, or a table in FACTOR's columns ({', '.join(FORMATS)})")
     config = {"task": path.stem, "dataset_path": str(path.resolve()), "metadata": {"config_source": str(path)}}
     loaded = load_corpus(parse_corpus(config))
     refuse(loaded.problems)
@@ -29,16 +29,11 @@ def read(path: Path) -> list[Unit]:
 
 def _unit(number: int, row: Row) -> Unit:
     beside = (("Text before", row.prefix.strip()), ("The true sentence", row.choices[row.gold]))
-    wrong = [place for place in range(len(row.choices)) if place != row.gold]
-    items = [
-        Item(f"{name}:{place}", name, row.choices[place], beside, row.error_types[place] or None if name == _TYPE else None)
-        for place in wrong
-        for name in _QUESTIONS["ask"]
-    ]
-    types = " + ".join(sorted({row.error_types[place] for place in wrong} - {""}))
+    wrong = [(place, row.choices[place], row.error_types[place]) for place in range(len(row.choices)) if place != row.gold]
+    judged = [(place, text, {"error_type": kind if kind in _TYPES else None}) for place, text, kind in wrong]
+    items = [Item(f"{name}:{place}", name, text, beside, said.get(name)) for place, text, said in judged for name in _QUESTIONS]
+    types = " + ".join(sorted({kind for _, _, kind in wrong if kind}))
     return Unit(str(number), row.doc_id, tuple(items), {"error type": types} if types else {})
 
 
-PEOPLE = People(
-    tuple(Question(name, ask, _TYPES if name == _TYPE else _YES_NO) for name, ask in _QUESTIONS["ask"].items()), data=read
-)
+PEOPLE = People(tuple(_QUESTIONS.values()), data=read)

@@ -33,7 +33,7 @@ const answerTo = (number) => own()[number]?.answer ?? "";
 const noteOn = (number) => own()[number]?.note ?? "";
 const optionsOf = (number) => {
   const [question, , , options] = data.items[number - 1];
-  return [...(options ?? data.questions[question].options), [data.skip, "I cannot tell", "s"]];
+  return [...(options.length ? options : data.questions[question].options), [data.skip, "I cannot tell", "s"]];
 };
 const isAnswered = (number) => answerTo(number) !== "";
 const numbers = data.items.map((_, place) => place + 1);
@@ -50,7 +50,7 @@ const lines = () => numbers.filter(isAnswered).map((number) =>
   ({ sheet: data.sheet, number, question: data.items[number - 1][0], answer: answerTo(number), person: kept.person, note: noteOn(number) }));
 const cell = (value) => (/[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
 const asCsv = () => [data.columns, ...lines().map((line) => data.columns.map((name) => line[name]))].map((row) => `${row.map(cell).join(",")}\n`).join("");
-const asJson = () => `${JSON.stringify({ format: 1, sheet: data.sheet, labels: lines() }, null, 1)}\n`;
+const asJson = () => `${JSON.stringify(lines(), null, 1)}\n`;
 
 function download(ending, content) {
   const name = kept.person.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "") || "labels";
@@ -68,10 +68,10 @@ function takeOver(text) {
   } catch {
     return "This file is not JSON. Choose the JSON file that this page exported.";
   }
-  if (found?.format !== 1 || !Array.isArray(found.labels)) return "This file holds no labels. Choose the JSON file that this page exported.";
-  if (found.labels.some((label) => label?.sheet !== data.sheet)) return "These labels are of another sheet.";
-  const sound = found.labels.filter(({ number, answer }) => numbers.includes(number) && optionsOf(number).some(([value]) => value === answer));
-  if (sound.length < found.labels.length) return "Some of these labels answer what this sheet does not ask; none was taken over.";
+  if (!Array.isArray(found)) return "This file holds no labels. Choose the JSON file that this page exported.";
+  if (found.some((label) => label?.sheet !== data.sheet)) return "These labels are of another sheet.";
+  const sound = found.filter(({ number, answer }) => numbers.includes(number) && optionsOf(number).some(([value]) => value === answer));
+  if (sound.length < found.length) return "Some of these labels answer what this sheet does not ask; none was taken over.";
   for (const { person, number, answer, note } of sound) of(person)[number] = { answer, note: note ?? "" };
   kept.person ||= sound[0]?.person ?? "";
   save();

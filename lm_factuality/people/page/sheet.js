@@ -13,8 +13,12 @@ function drawBar() {
   bar.replaceChildren(el("div", { class: "bar" },
     el("div", { class: "progress", role: "progressbar", "aria-valuemin": 0, "aria-valuemax": numbers.length, "aria-valuenow": done, "aria-label": "Answered" },
       el("i", { id: "done" })),
-    el("span", { class: "quiet", id: "count" }, `${done.toLocaleString("en")} of ${numbers.length.toLocaleString("en")}`),
-    at ? button("Menu", () => show(0), { id: "menu" }) : null));
+    el("span", { class: "quiet", id: "count" }, at ? `Item ${at} of ${numbers.length}` : `${done} of ${numbers.length} answered`),
+    at ? [
+      button("←", () => show(Math.max(1, at - 1)), { id: "back", "aria-label": "Back", title: "Back (←)", disabled: at === 1 }),
+      button("→", () => show(at + 1), { id: "next", "aria-label": "Next", title: "Next (→)" }),
+      button("Undo", undo, { id: "undo", title: "Take back the last answer (u)", disabled: !trail.length }),
+      button("Menu", () => show(0), { id: "menu", title: "Export, import, keys (m)" })] : null));
   document.getElementById("done").style.width = `${(100 * done) / numbers.length}%`;
 }
 
@@ -60,13 +64,8 @@ function drawItem() {
     el("div", { class: "item" },
       el("h1", {}, data.questions[question].ask),
       el("blockquote", { class: "text judged", id: "text", dir: "auto" }, own),
-      el("div", { class: `options${options.length > 7 ? " many" : ""}`, role: "group", "aria-label": "Answers" }, options.map(([value, label, key]) =>
-        button([keyHint(key), el("span", { dir: "auto" }, label)], () => answer(value), { class: `option${value === data.skip ? " skip-it" : ""}`, "data-value": value, "aria-pressed": String(value === answerTo(at)) }))),
-      el("div", { class: "moves" },
-        button([keyHint("←"), "Back"], () => show(Math.max(1, at - 1)), { id: "back", disabled: at === 1 }),
-        button([keyHint("u"), "Undo"], undo, { id: "undo", disabled: !trail.length }),
-        el("span", { class: "quiet", id: "place" }, `Item ${at}`),
-        button([keyHint("→"), "Next"], () => show(at + 1), { id: "next" })),
+      el("div", { class: `options${options.every(([, label]) => label.length < 14) ? " short" : options.length > 4 ? " some" : ""}`, role: "group", "aria-label": "Answers" }, options.map(([value, label, key]) =>
+        button([keyHint(key), el("span", { dir: "auto" }, label)], () => answer(value), { class: `button option${value === data.skip ? " skip-it" : ""}`, "data-value": value, "aria-pressed": String(value === answerTo(at)) }))),
       note),
     el("div", { class: "beside" }, parts)));
 }
