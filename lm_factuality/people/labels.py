@@ -56,7 +56,7 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
     found: dict[tuple[int, str], tuple[Label, str]] = {}
     problems: list[str] = []
     for where, line in (each for path in paths for each in _lines(path)):
-        label = line if isinstance(line, str) else _label(line, key.sheet, known)
+        label = str(line) if isinstance(line, ValueError) else _label(line, key.sheet, known)
         if isinstance(label, str):
             problems.append(f"{where}{label}")
             continue
@@ -68,20 +68,20 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
-    """The place of each line, with what it holds or with a sentence that says why it holds no label."""
+    """The place of each line, with what it holds, or with an error that says why there are none."""
     if path.suffix.lower() == ".json":
         try:
             content = parse_json(read_text(path, _EXPECTED))
         except (ValueError, RecursionError) as error:
-            content = f"not JSON: {error}; {_EXPECTED}"
-        lines = content if isinstance(content, list) and content else [content if isinstance(content, str) else _EXPECTED]
+            content = [ValueError(f"not JSON: {error}; {_EXPECTED}")]
+        lines = content if isinstance(content, list) and content else [ValueError(f"no list of labels; {_EXPECTED}")]
         yield from ((f"{path}, label {number}: ", line) for number, line in enumerate(lines, start=1))
         return
     table = read_table(path)
     if table.records and (problem := _wrong_header(list(table.records[0].values))):
-        yield f"{path}:1: ", problem
+        yield f"{path}:1: ", ValueError(problem)
     else:
-        yield from (("", each) for each in table.problems)
+        yield from (("", ValueError(each)) for each in table.problems)
         yield from ((f"{each.location}: ", each.values) for each in table.records)
 
 
