@@ -22,8 +22,7 @@ from lm_factuality.benchmarks.declaration import Benchmark  # noqa: E402
 from lm_factuality.ground.errors import ConfigError, did_you_mean, listed  # noqa: E402
 from lm_factuality.ground.sources import Source  # noqa: E402
 from lm_factuality.harness.generation import Generation  # noqa: E402
-
-ENTRY_POINTS = "lm_factuality.benchmarks"
+from lm_factuality.harness.tasks import ENTRY_POINTS  # noqa: E402
 
 for _folder in sorted(Path(__file__).resolve().parent.glob("*/prompts")):
     register_prompts(_folder.parent.name, _folder)

@@ -22,12 +22,17 @@ def options(parser: argparse.ArgumentParser) -> None:
         "targets", nargs="+", metavar="PATH|TASK", help="a task YAML, a CSV, JSONL or Parquet file, or a task's name"
     )
     parser.add_argument("--include-path", action="append", default=[], metavar="DIR", help="look for task names here too")
+    parser.add_argument(
+        "--run-code", action="store_true", help="import the Python that a YAML names; only for YAMLs of people you trust"
+    )
     parser.add_argument("--data-dir", help="local folder with the published files, instead of downloads")
 
 
-def validate(targets: Sequence[str], include_path: Sequence[str] = (), data_dir: str | None = None) -> list[Report]:
+def validate(
+    targets: Sequence[str], include_path: Sequence[str] = (), data_dir: str | None = None, run_code: bool = False
+) -> list[Report]:
     """A report on every target: a task YAML, a data file in the columns of FACTOR's authors, or the name of a task, a group or a
-    tag."""
+    tag. With ``run_code`` the Python that a YAML of others names is imported, otherwise refused."""
     from lm_factuality.ground.tables import FORMATS
     from lm_factuality.harness.suite_task import Report
     from lm_factuality.harness.tasks import find_configs
@@ -39,7 +44,7 @@ def validate(targets: Sequence[str], include_path: Sequence[str] = (), data_dir:
             config = {"task": path.stem, "dataset_path": str(path.resolve()), "metadata": {"config_source": target}}
             reports.append(_check(target, config, data_dir))
             continue
-        for name, found in find_configs(target, include_path):
+        for name, found in find_configs(target, include_path, run_code):
             if isinstance(found, FactualityError):
                 reports.append(Report(name, tuple(str(found).split("\n"))))
                 continue
@@ -67,7 +72,7 @@ def _check(target: str, config: dict[str, Any], data_dir: str | None) -> Report:
 def _print(parsed: argparse.Namespace) -> int:
     from lm_factuality.harness.suite_task import shortened
 
-    reports = validate(parsed.targets, parsed.include_path, parsed.data_dir)
+    reports = validate(parsed.targets, parsed.include_path, parsed.data_dir, parsed.run_code)
     for each in reports:
         count = len(each.problems)
         verdict = f"{count} problem{'s'[: count > 1]}" if count else "sound"

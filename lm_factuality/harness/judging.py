@@ -29,7 +29,7 @@ from judges.certificates import find_certificate
 from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge
 from lm_factuality.ground.errors import BackendDown, ConfigError, FactualityError
-from lm_factuality.ground.files import write_lines
+from lm_factuality.ground.files import parse_json, write_lines
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.harness.generation import Generation, Verdict, refuse_unable
 from lm_factuality.harness.generations_file import to_line
@@ -155,27 +155,21 @@ def _save(task: str, docs: Sequence[Mapping[str, Any]], responses: Sequence[Sequ
 
 
 class JudgingFilter(Filter):  # type: ignore[misc]
-    """lm_eval's Filter around a ``Judging``: the responses of all documents in, a verdict record for each out. Samples files
-    hold it as a JSON text, under ``filtered_resps``."""
+    """lm_eval's Filter around a ``Judging``: the responses of all documents in, a verdict record for each out, as a JSON text.
+    Samples files hold it under ``filtered_resps``, where lm_eval writes anything but a text as Python would."""
 
     def __init__(self, judging: Judging, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._judging = judging
 
-    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[Mapping[str, Any]]) -> list[_Record]:
-        return [_Record(each) for each in self._judging.judge(docs, [list(each) for each in resps])]
-
-
-class _Record(dict[str, Any]):
-    """A verdict record whose text is JSON: lm_eval writes what a filter returns as text."""
-
-    def __str__(self) -> str:
-        return json.dumps(self, ensure_ascii=False)
+    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[Mapping[str, Any]]) -> list[str]:
+        verdicts = self._judging.judge(docs, [list(each) for each in resps])
+        return [json.dumps(each, ensure_ascii=False) for each in verdicts]
 
 
 class JudgedTask(SuiteTask):
     """A task whose generations are marked by the judge that ``metadata`` names: ``judge`` (a YAML or the name of one; there is no
-    default) and ``judge_store`` (the file with its answers). ``process_results`` is given its ``generation``'s record.
+    default) and ``judge_store`` (the file with its answers). ``row_metrics`` is given its ``generation``'s record.
 
     Raises:
         ConfigError, DataError: on construction, before anything is generated, if there is no such judge, or its settings, prompts
@@ -187,6 +181,9 @@ class JudgedTask(SuiteTask):
         judging = Judging(self._generation, self._judge_config, self._judge, self._store, self.config.metadata, self._given)
         make: Callable[[], JudgingFilter] = partial(JudgingFilter, judging)
         self._filters = [FilterEnsemble(_FILTER, [make])]
+
+    def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+        return {} if self.only_predicts else self.row_metrics(doc, [parse_json(each) for each in results])
 
     @abc.abstractmethod
     def judged(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[Generation, Settings]:

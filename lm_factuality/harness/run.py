@@ -137,7 +137,7 @@ def _require_judges(tasks: Sequence[str], given: _Options) -> None:
     from lm_factuality.harness.tasks import find_configs
 
     metadata = {**given.mapping("model_args"), **given.mapping("metadata")}
-    for name, found in (each for task in tasks for each in find_configs(task, given.texts("include_path"))):
+    for name, found in (each for task in tasks for each in find_configs(task, given.texts("include_path"), may_import=True)):
         if isinstance(found, dict) and isinstance(kind := found.get("class"), type) and issubclass(kind, JudgedTask):
             named_judge(name, str({**found["metadata"], **metadata}.get("judge") or ""))
 

@@ -99,7 +99,7 @@ class Report:
 
 class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     """A task of which the suite, and not lm_eval, reads the data: the rows come from ``read_documents``, the values of a row from
-    ``process_results``, and how they become scores from the benchmark, which ``declared`` is."""
+    ``row_metrics``, and how they become scores from the benchmark, which ``declared`` is."""
 
     declared: ClassVar[Declared]
 
@@ -184,6 +184,15 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     @abc.abstractmethod
     def read_documents(self) -> list[dict[str, Any]]:
         """The rows as lm_eval's samples show them: the same on every machine, so without the folders of their files."""
+
+    @abc.abstractmethod
+    def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+        """What a row contributes to each score, under its name; None stands for what could not be scored. ``results`` are the
+        filtered responses."""
+
+    def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+        """As lm_eval wants it; there is nothing to score in a run with --predict_only."""
+        return {} if self.only_predicts else self.row_metrics(doc, results)
 
     @property
     def only_predicts(self) -> bool:

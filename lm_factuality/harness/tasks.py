@@ -1,6 +1,9 @@
 """Finding task YAMLs by path or name, as lm_eval would load them, with errors that say what to do."""
 
+import logging
 from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +38,16 @@ def with_suite(include_path: Sequence[str] = ()) -> list[str]:
     return others if is_known else [str(suite), *others]
 
 
+ENTRY_POINTS = "lm_factuality.benchmarks"  # by which packages of others bring benchmarks
+logger = logging.getLogger(__name__)
+
 Found = Iterator[tuple[str, dict[str, Any] | FactualityError]]
 
 
-def find_configs(target: str, include_path: Sequence[str] = (), within: tuple[str, ...] = ()) -> Found:
+def find_configs(target: str, include_path: Sequence[str] = (), may_import: bool = False, within: tuple[str, ...] = ()) -> Found:
     """(name, config or what is wrong with it) of every task that ``target`` stands for: a YAML, a task, a group or a tag.
 
+    With ``may_import`` the Python that a YAML of others names is imported, which is said before; without it, it is refused.
     ``within`` names the groups and tags that led here, so that one which holds itself is an error and not a circle.
     """
     if target in within:
@@ -48,7 +55,9 @@ def find_configs(target: str, include_path: Sequence[str] = (), within: tuple[st
         return
     within = (*within, target)
     if Path(target).suffix.lower() in (".yaml", ".yml"):
-        yield from _expand(target, _load(Path(target)), [str(Path(target).resolve().parent), *include_path], within)
+        yield from _expand(
+            target, _load(Path(target), may_import), [str(Path(target).resolve().parent), *include_path], may_import, within
+        )
         return
     manager = suite_tasks(include_path)
     internal("lm_eval.tasks:TaskManager.task_index")
@@ -58,32 +67,41 @@ def find_configs(target: str, include_path: Sequence[str] = (), within: tuple[st
         yield target, ConfigError(f"{target!r} is no task, group, YAML or data file{hint}")
     elif entry.kind is internal("lm_eval.tasks._index:Kind.TAG"):
         for member in sorted(entry.tags):
-            yield from find_configs(member, include_path, within)
+            yield from find_configs(member, include_path, may_import, within)
     else:
-        config = _load(Path(entry.yaml_path)) if entry.yaml_path else dict(entry.cfg or {})
-        yield from _expand(target, config, include_path, within)
+        config = _load(Path(entry.yaml_path), may_import) if entry.yaml_path else dict(entry.cfg or {})
+        yield from _expand(target, config, include_path, may_import, within)
 
 
-def _expand(name: str, config: dict[str, Any] | FactualityError, include_path: Sequence[str], within: tuple[str, ...]) -> Found:
+def _expand(
+    name: str, config: dict[str, Any] | FactualityError, include_path: Sequence[str], may_import: bool, within: tuple[str, ...]
+) -> Found:
     """The config itself, or those of a group's members."""
     if isinstance(config, dict) and isinstance(config.get("task"), list):
         for member in config["task"]:
-            yield from find_configs(str(member["task"] if isinstance(member, dict) else member), include_path, within)
+            yield from find_configs(str(member["task"] if isinstance(member, dict) else member), include_path, may_import, within)
     else:
         yield name, config
 
 
-def _load(path: Path) -> dict[str, Any] | FactualityError:
+def _load(path: Path, may_import: bool) -> dict[str, Any] | FactualityError:
     if not path.is_file():
         return ConfigError(f"{path}: no such file")
     load_yaml = internal("lm_eval.tasks._yaml_loader:load_yaml")
     try:
+        for source, name in foreign_functions(path):
+            if not may_import:
+                return ConfigError(
+                    f"{source}: !function {name}: Python that is not the suite's, so it was not imported; if you trust whoever "
+                    "wrote it, import it with --run-code"
+                )
+            _tell_once(f"{source}: importing {name}, as its !function says: Python that is not the suite's")
         config: dict[str, Any] = load_yaml(path, resolve_func=True)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         return ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}")
     except UnicodeDecodeError as error:
         return ConfigError(f"{path}: byte 0x{error.object[error.start]:02x} is not UTF-8; save the file as UTF-8")
-    except FileNotFoundError as error:
+    except OSError as error:
         return ConfigError(f"{path}: include: {error.filename} does not exist; give a path relative to this YAML")
     except (ImportError, AttributeError, ValueError) as error:
         return ConfigError(f"{path}: {error}")
@@ -94,3 +112,46 @@ def _load(path: Path) -> dict[str, Any] | FactualityError:
         return ConfigError(f"{path}: metadata: found a {type(metadata).__name__}, expected a mapping")
     config["metadata"] = {**metadata, "config_source": str(path)}
     return config
+
+
+def foreign_functions(path: Path, seen: frozenset[Path] = frozenset()) -> Iterator[tuple[Path, str]]:
+    """(YAML, name) of every ``!function`` in a YAML and in what it includes that is not of the suite, nor of an installed
+    benchmark. A module beside the YAML comes before an installed one of the same name, as in lm_eval.
+
+    Raises:
+        OSError, UnicodeDecodeError, yaml.YAMLError: a file cannot be read.
+    """
+    path = path.resolve()
+    if path in seen:
+        return
+    root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    own = {"lm_factuality", *(point.module.partition(".")[0] for point in entry_points(group=ENTRY_POINTS))}
+    for node in _scalars(root):
+        module = node.value.rpartition(".")[0]
+        is_beside = (path.parent / f"{module.replace('.', '/')}.py").exists()
+        if node.tag == "!function" and (is_beside or module.partition(".")[0] not in own):
+            yield path, node.value
+    pairs = root.value if isinstance(root, yaml.MappingNode) else ()
+    for include in (each for key, value in pairs if key.value == "include" for each in _scalars(value)):
+        yield from foreign_functions(path.parent / include.value, seen | {path})
+
+
+def _scalars(node: yaml.Node | None) -> Iterator[yaml.ScalarNode]:
+    """Every scalar below a node, each once; an alias stands for the node it names."""
+    waiting, seen = [node], set()
+    while waiting:
+        found = waiting.pop()
+        if found is None or id(found) in seen:
+            continue
+        seen.add(id(found))
+        if isinstance(found, yaml.ScalarNode):
+            yield found
+        elif isinstance(found, yaml.SequenceNode):
+            waiting += found.value
+        elif isinstance(found, yaml.MappingNode):
+            waiting += [each for pair in found.value for each in pair]
+
+
+@cache
+def _tell_once(text: str) -> None:
+    logger.warning("%s", text)

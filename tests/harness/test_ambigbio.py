@@ -11,6 +11,7 @@ import pytest
 from lm_factuality.benchmarks.biographies.task import _renderer
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.harness.samples import verdict_of
 from lm_factuality.results.read import read_results_file
 from lm_factuality.results.recompute import differences, recompute
 
@@ -198,7 +199,7 @@ def test_an_entity_without_a_page_supports_nothing(evaluate, data, tmp_path):
     metrics = output["results"]["ambigbio"]
     for name in ("factscore", "factscore_worst", "factscore_best", "d_factscore"):
         assert metrics[f"{name},judge"] == pytest.approx(2 / 3)  # nobody known flew mail
-    record = output["samples"]["ambigbio"][0]["filtered_resps"][0]
+    record = verdict_of(output["samples"]["ambigbio"][0])
     assert (record["scores"]["candidates"], record["scores"]["without_page"]) == (2, 1)
 
 
@@ -212,7 +213,7 @@ def test_with_a_model_that_generates(evaluate, checkpoint, data):
         gen_kwargs={"max_gen_toks": 12},
     )
     (sample,) = output["samples"]["ambigbio"]
-    record = sample["filtered_resps"][0]
+    record = verdict_of(sample)
     assert record["generation"]["output"] == sample["resps"][0][0]
 
 

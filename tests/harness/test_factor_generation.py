@@ -18,6 +18,7 @@ from lm_factuality.benchmarks.factor_generation.tally import SCORES, SUBSETS
 from lm_factuality.cli import judge as command
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError
+from lm_factuality.harness.samples import verdict_of
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import differences, recompute
 from tests.benchmarks.factor_generation.test_benchmark import mark_by_rule
@@ -252,7 +253,7 @@ def test_rows_without_a_fact_keep_their_place(evaluate, tiny, write_rows, my_yam
     ]
     assert metrics["pairs_right,judge"] in {number / 6 for number in range(7)}  # of the two rows that can be scored
     docs = [sample["doc"] for sample in samples]
-    expect_the_same(metrics, FACTOR_GENERATION.summarise(docs, [sample["filtered_resps"][0] for sample in samples]))
+    expect_the_same(metrics, FACTOR_GENERATION.summarise(docs, [verdict_of(sample) for sample in samples]))
     assert FACTOR_GENERATION.check(docs[1], ()) is None
     assert FACTOR_GENERATION.check(docs[2], ()) is None
 

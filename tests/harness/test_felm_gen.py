@@ -17,6 +17,7 @@ from judges.judge import Judge
 from lm_factuality.benchmarks.felm_gen import FELM_GEN
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.harness.samples import verdict_of
 from tests.benchmarks.felm_gen.rule import ROWS, felm_line, mark
 from tests.judges.server import Act, JudgeServer
 
@@ -83,7 +84,7 @@ def samples_in(folder: Path) -> list[dict]:
 
 
 def verdicts_in(folder: Path) -> list[dict]:
-    return [json.loads(sample["filtered_resps"][0]) for sample in samples_in(folder)]
+    return [verdict_of(sample) for sample in samples_in(folder)]
 
 
 def expect_the_same(metrics: dict, summary: dict) -> None:
@@ -283,7 +284,7 @@ def test_with_a_model_that_generates(evaluate, checkpoint, data_dir):
         gen_kwargs={"max_gen_toks": 16},
     )
     for sample in output["samples"]["felm_gen"]:
-        verdict = sample["filtered_resps"][0]
+        verdict = verdict_of(sample)
         assert verdict["segments"]
         assert "".join(" ".join(verdict["segments"]).split()) == "".join(sample["resps"][0][0].split())
 

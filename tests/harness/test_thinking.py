@@ -13,6 +13,7 @@ from lm_eval.api.model import LM
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.ground.thinking import UNFINISHED
+from lm_factuality.harness.samples import verdict_of
 from lm_factuality.harness.thinking import answers_until, thinking_tokens
 from tests.benchmarks.factor_chat.oracle import Oracle
 from tests.conftest import TASKS as TASKS_FOLDER
@@ -93,10 +94,10 @@ def test_an_unfinished_thought_is_unscored(generate, pieces, template, metadata,
     if tasks == TASKS:
         biography, generations = rows["sample_ambigbio"], rows["sample_factor_generation"]
         assert biography["respond_ratio"] is None
-        assert biography["filtered_resps"][0]["abstained"] is False
+        assert verdict_of(biography)["abstained"] is False
         assert (biography["d_factscore_worst"], biography["d_factscore_best"]) == (0, 1)
-        assert generations["filtered_resps"][0]["reasons"] == [UNFINISHED] * 3
-        assert generations["filtered_resps"][0]["marks"] == [None] * 3
+        assert verdict_of(generations)["reasons"] == [UNFINISHED] * 3
+        assert verdict_of(generations)["marks"] == [None] * 3
     if "sample_felm_gen" in tasks:
         assert (rows["sample_felm_gen"]["no_answer"], rows["sample_felm_gen"]["response_error_rate_worst"]) == (None, [1, 1])
 
@@ -116,6 +117,7 @@ def test_marks_of_other_models(generate, pieces, special, model_args):
     template = "{#[THINK]#}" + PLAIN
     output = generate([*pieces, *ANSWER], TASKS[1:2], template, special, model_args=model_args)
     ((text, record),) = written(output)
+    record = json.loads(record)
     assert text.endswith("".join(ANSWER))
     assert "".join(record["segments"]).replace(" ", "") == "".join(ANSWER).replace(" ", "").replace("\n", "")
     assert output["configs"]["sample_felm_gen"]["metadata"]["thinking_tokens"] == 4096
@@ -233,6 +235,7 @@ def test_chat_servers(evaluate, server, tmp_path, monkeypatch, message, finish_r
     (body,) = server.bodies
     assert (body["max_tokens"], body["stop"]) == (1024 + 100, [])
     ((text, record),) = written(output)
+    record = json.loads(record)
     assert text == (message["content"] if written_ is None else written_)
     assert record["unscored"] == unscored or unscored is None
 

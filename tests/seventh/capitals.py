@@ -84,5 +84,5 @@ class CapitalsTask(SuiteTask):
         rows = [json.loads(line) for line in self._path.read_text(encoding="utf-8").splitlines()]
         return [{**row, "text": f"The capital of {row['country']} is"} for row in rows]
 
-    def process_results(self, doc: dict[str, Any], results: Sequence[str]) -> dict[str, Any]:
+    def row_metrics(self, doc: dict[str, Any], results: Sequence[str]) -> dict[str, Any]:
         return row_metrics(doc, results[0])

@@ -58,11 +58,11 @@ def test_a_run_says_its_kind_and_its_scores(runs):
 
 
 def test_its_task_is_validated(installed, tmp_path, capsys):
-    assert command("validate", HERE / "capitals.yaml") == 0
+    assert command("validate", "--run-code", HERE / "capitals.yaml") == 0
     assert "sound; 12 rows, 12 requests\n  context of the first row: 'The capital of" in capsys.readouterr().out
     broken = (HERE / "capitals.yaml").read_text(encoding="utf-8").replace("dataset_path: ", "dataset_path: gone_")
     (tmp_path / "capitals.yaml").write_text(broken, encoding="utf-8")
-    assert command("validate", tmp_path / "capitals.yaml") == 1
+    assert command("validate", "--run-code", tmp_path / "capitals.yaml") == 1
     assert "gone_capitals.jsonl: no such file; expected JSONL with country and capital" in capsys.readouterr().out
 
 

@@ -60,10 +60,7 @@ class AmbigBioTask(JudgedTask):
         docs = [to_doc(each) for each in generations]
         return [{**doc, "text": self._render(doc)} for doc in docs]
 
-    def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        """A response's part in every mean; None where it has none."""
-        if self.only_predicts:
-            return {}
+    def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         return row_metrics(Row.from_record(results[0]))
 
 

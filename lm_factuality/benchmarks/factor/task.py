@@ -79,10 +79,7 @@ class FactorTask(SuiteTask):
             for index, choice in enumerate(doc["choices"])
         ]
 
-    def process_results(self, doc: dict[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
-        """The metrics of one row; None stands for what could not be scored."""
-        if self.only_predicts:
-            return {}
+    def row_metrics(self, doc: dict[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
         scores = [ScoredContinuation(*result) for result in results]
         if not metrics.has_tokens(scores):
             self.config.metadata["window"] = None  # it counts tokens, so it was not applied

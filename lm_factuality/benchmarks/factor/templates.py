@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError
-from jinja2.sandbox import SandboxedEnvironment
 
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.sandbox import BoundedEnvironment
 
-_ENVIRONMENT = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+_ENVIRONMENT = BoundedEnvironment()
 
 
 def renderer(where: str, key: str, template: Any, names: list[str]) -> Callable[[Mapping[str, Any]], Any]:
@@ -43,7 +43,7 @@ def renderer(where: str, key: str, template: Any, names: list[str]) -> Callable[
             compiled = _ENVIRONMENT.compile_expression(expression[1], undefined_to_none=False)
             return lambda values: _defined(compiled(**values), key)
         parsed = _ENVIRONMENT.from_string(template)
-    except TemplateError as error:
+    except (TemplateError, RecursionError) as error:
         raise ConfigError(f"{where}: {key} is not a valid template: {error}") from error
     if key == "doc_to_choice":
         return lambda values: ast.literal_eval(parsed.render(**values))

@@ -78,10 +78,7 @@ class FactorChatTask(FactorTask):
             for index, prompt in enumerate(ctx)
         ]
 
-    def process_results(self, doc: dict[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
-        """The metrics of one row; None stands for what could not be scored."""
-        if self.only_predicts:
-            return {}
+    def row_metrics(self, doc: dict[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
         given = [WordAnswer(*result) for result in results]
         if any(not each.problem for each in given):
             self.config.metadata["answers_read"] = "words" if all(each.logprobs is None for each in given) else "logprobs"

@@ -145,10 +145,7 @@ class FactorGenerationTask(JudgedTask):
         for doc_id, doc in super().doc_iterator(**kwargs):
             yield doc_id, {**doc, **self._scores.get(doc_id, {})}
 
-    def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        """The tally of one row, under the name of every score that it is part of."""
-        if self.only_predicts:
-            return {}
+    def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         (verdict,) = results
         return metrics.row_metrics(doc, verdict)
 

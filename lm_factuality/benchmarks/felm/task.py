@@ -137,8 +137,5 @@ class FelmTask(SuiteTask):
         self.config.metadata["prompt_hashes"] = prompts.hashes({used, used.replace("claim_", "segment_")})
         return lambda row, question: prompts.render(question.prompt, question.subject)
 
-    def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        """The counts of one response, under the name of every score that they are part of."""
-        if self.only_predicts:
-            return {}
+    def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         return metrics.row_metrics(doc, results, self._protocol, self._questioner.mode)

@@ -47,10 +47,7 @@ class FelmGenTask(JudgedTask):
             logger.warning(said, self.config.task, without, len(docs), self._judge_config.name)
         return docs
 
-    def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        """The counts of one response, under the name of every score that they are part of."""
-        if self.only_predicts:
-            return {}
+    def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         (verdict,) = results
         return metrics.row_metrics(verdict)
 

@@ -53,10 +53,7 @@ class LongFormTask(JudgedTask):
             )
         return docs
 
-    def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        """A response's part in every mean; None where it has none."""
-        if self.only_predicts:
-            return {}
+    def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         (record,) = results
         return row_metrics(from_record(record), self._task.metadata.kind, self._task.metadata.k)
 

@@ -69,10 +69,7 @@ class PerplexityTask(SuiteTask):
         arguments = (doc["text"], self._corpus.window, self._corpus.stride)
         return [Instance(rolling.REQUEST_TYPE, doc, arguments, 0, **without_chat(kwargs))]
 
-    def process_results(self, doc: dict[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
-        """The metrics of one document; None stands for what could not be scored."""
-        if self.only_predicts:
-            return {}
+    def row_metrics(self, doc: dict[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
         scored = ScoredText(*results[0])
         if scored.window is None:
             self.config.metadata["window"] = self.config.metadata["stride"] = None  # they count tokens: not applied

@@ -15,6 +15,7 @@ from judges.judge import Judge
 from judges.verify import Pair, verify
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.harness.samples import verdict_of
 from tests.conftest import TASKS
 from tests.judges.inference.test_support import TEXT
 from tests.judges.server import Act, JudgeServer
@@ -141,7 +142,7 @@ def test_what_the_first_cannot_answer_goes_to_the_second(evaluate, cascade, serv
     server.script = reply
     metadata, answer = {"judge": str(cascade(unsure=[0.5, 0.5]))}, {"answer": "She was a painter [1]."}
     output = evaluate("constant-answer", ["sample_ambigbio"], model_args=answer, metadata=metadata, limit=1)
-    record = output["samples"]["sample_ambigbio"][0]["filtered_resps"][0]
+    record = verdict_of(output["samples"]["sample_ambigbio"][0])
     assert record["unscored"] is None
     assert "minicheck: probability of support" in json.dumps(record)
     judge = output["configs"]["sample_ambigbio"]["metadata"]["judge_config"]

@@ -17,6 +17,7 @@ from judges.lexical.words import Passage
 from judges.verify import Pair, verify
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import BackendDown, ConfigError, ModelError
+from lm_factuality.harness.samples import verdict_of
 from tests.judges.inference.test_support import CLAIMS, TEXT
 
 PAIRS = [Pair(claim, (f"Title: Ada Lind\n{TEXT}",)) for claim in CLAIMS]
@@ -162,7 +163,7 @@ def test_open_generation_is_marked_by_whole_sentences(evaluate, checkpoint, writ
     assert "reads no prompt" in caution
     assert "Judged by word overlap" not in caution
     for sample in output["samples"]["sample_factor_generation"]:
-        verdict = sample["filtered_resps"][0]
+        verdict = verdict_of(sample)
         assert not any("content word" in (reason or "") for reason in verdict["reasons"])
 
 

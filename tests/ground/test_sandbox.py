@@ -1,0 +1,63 @@
+"""Templates of strangers: what they may do, and what takes a machine."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from jinja2 import TemplateError
+
+from lm_factuality.ground.sandbox import BoundedEnvironment
+
+VALUES = {"title": "Snow", "text": "It fell.", "parts": ["a", "b"], "year": 2020}
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{{ title }}: {{ text|trim }}", "Snow: It fell."),
+        ("{{ title ~ ', ' ~ year }}", "Snow, 2020"),
+        ("{% for part in parts %}{{ loop.index }}.{{ part|upper }} {% endfor %}", "1.A 2.B "),
+        ("{{ parts|join(', ') }} {{ text|replace('fell', 'lay') }}", "a, b It lay."),
+        ("{{ year + 1 }} {{ 2 * 3 }} {{ 7 % 4 }} {{ 3 ** 2 }}", "2021 6 3 9"),
+        ("{% set both = title + text %}{{ both[:6] }} {{ text.split()[0] }}", "SnowIt It"),
+        ("{% for i in range(2) %}{% for part in parts %}{{ part }}{{ i }}{% endfor %}{% endfor %}", "a0b0a1b1"),
+        ("{% if year > 2000 and 'S' in title %}new{% else %}old{% endif %}", "new"),
+    ],
+)
+def test_what_a_template_is_for(template, expected):
+    assert BoundedEnvironment().from_string(template).render(**VALUES) == expected
+
+
+@pytest.mark.parametrize(
+    ("template", "named"),
+    [
+        ("{{ 'a' * 10000000000 }}", "two numbers"),
+        ("{{ 10 ** 10000000 }}", "two numbers"),
+        ("{{ '%1000000000d' % 1 }}", "two numbers"),
+        ("{{ 'a'.ljust(10000000000) }}", "unsafe"),
+        ("{{ '{:>10000000000}'.format(1) }}", "format"),
+        ("{{ 'a'|center(10000000000) }}", "No filter named"),
+        ("{{ 'a'|indent(10000000000) }}", "No filter named"),
+        ("{% for i in range(10000000000) %}{% endfor %}", "range"),
+        ("{% for a in parts %}{% for b in parts %}{% for c in parts %}{% endfor %}{% endfor %}{% endfor %}", "3 loops"),
+        ("{% for a in parts recursive %}{{ loop(parts) }}{% endfor %}", "recursive"),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "Macro"),
+        ("{% set n = namespace(x='a') %}{% for i in parts %}{% set n.x = n.x ~ n.x %}{% endfor %}", "NSRef"),
+        ("{% set a %}{{ text }}{{ text }}{% endset %}", "AssignBlock"),
+        ("{% set a = text %}" + "{% set a = a ~ a %}" * 60, "characters"),
+        ("{% set a = text %}" + "{% set a = a + a %}" * 60, "characters"),
+        ("{% set a = parts %}" + "{% set a = a + a %}" * 60, "characters"),
+        ("{{ text" + "|replace('l', 'llllllllll')" * 60 + " }}", "characters"),
+        ("{{ text" + "|list|join('llllllllll')" * 60 + " }}", "characters"),
+        ("{{ ''.__class__ }}", "unsafe"),
+        ("{% include 'file' %}", "Include"),
+        ("{{ missing }}", "missing"),
+        ("x" * 30_000, "30,000 characters"),
+    ],
+)
+def test_what_would_take_the_machine_is_refused_at_once(template, named):
+    begin = time.monotonic()
+    with pytest.raises((TemplateError, TypeError), match=named):
+        BoundedEnvironment().from_string(template).render(**VALUES)
+    assert time.monotonic() - begin < 30
