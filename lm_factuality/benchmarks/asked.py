@@ -69,14 +69,15 @@ class People:
 
     ``items`` is everything that a sample asks of people; empty where no score of it depends on the judge. ``relabel`` is the
     sample as it would be if people had been the judge, with the metrics that the benchmark's own ``recount`` finds; None where
-    the answers do not decide them, because one is missing or ``SKIP``. ``data`` reads a data file of the benchmark, where people
-    are asked about its rows and not about samples.
+    the answers do not decide them, because one is missing or ``SKIP``. ``unchanged`` are the scores that no answer changes.
+    ``data`` reads a data file of the benchmark, where people are asked about its rows and not about samples.
     """
 
     questions: tuple[Question, ...]
     items: Callable[[TaskResult, Sample], Sequence[Item]] = lambda result, sample: ()
     relabel: Callable[[TaskResult, Sample, Answers], dict[str, Any] | None] = lambda result, sample, answers: None
     data: Callable[[Path], Sequence[Unit]] | None = None
+    unchanged: tuple[str, ...] = ()
 
 
 def load_questions(package: str) -> dict[str, Question]:

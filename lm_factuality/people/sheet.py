@@ -1,23 +1,21 @@
 """A sheet: what is drawn for it, in which order, and how people see it, as a page and as a table."""
 
 import random
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeAlias
 
-from lm_factuality.benchmarks.asked import SKIP, Item, Option, Question, Unit
-from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, listed
+from lm_factuality.benchmarks.asked import SKIP, Item, Option, Question
+from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import write_json, write_text
 from lm_factuality.ground.html import one_file, read_asset, read_file
 from lm_factuality.ground.tables import write_table
-from lm_factuality.people.key import Entry, Key, Stratum, read_key
+from lm_factuality.people.draw import draw
+from lm_factuality.people.key import Entry, Key, read_key
 from lm_factuality.people.labels import BESIDE, COLUMNS
 from lm_factuality.people.units import Pool
 
 _APART = 10  # items at least between an item and its repetition, where there are so many
-Drawn: TypeAlias = tuple[int, Unit, str, float]  # the place of its source, a unit, its stratum, and how probable it was
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet begins to compute
 
 
@@ -43,9 +41,9 @@ def make_sheet(
     if not 0 <= repeat <= 1:
         raise ConfigError(f"--repeat {repeat}: expected a share from 0 to 1")
     rng = random.Random(seed)
-    drawn, strata = _draw(pool.units, rows, stratify, rng)
+    drawn, strata = draw(pool.units, rows, stratify, rng)
     questions = {each.name: each for each in pool.benchmark.people.questions} if pool.benchmark.people else {}
-    items = [(each, item) for each in drawn for item in each[1].items]
+    items = [(each, item) for each in drawn for item in each.unit.items]
     if scatter:
         rng.shuffle(items)
     wanted, end = round(repeat * len(items)), len(items)
@@ -55,41 +53,15 @@ def make_sheet(
     entries: list[Entry] = []
     first: dict[int, int] = {}
     for number, place in enumerate(places, start=1):
-        (source, unit, stratum, probability), item = items[place]
+        each, item = items[place]
         options = tuple(option.value for option in item.options or questions[item.question].options)
-        what = (source, unit.key, unit.cluster, item.id, item.question, options, item.judge)
-        how = (stratum, dict(unit.strata), probability, 1 / probability, first.get(place))
+        what = (each.source, each.unit.key, each.unit.cluster, item.id, item.question, options, item.judge)
+        how = (each.stratum, dict(each.unit.strata), each.probability, 1 / each.probability, first.get(place))
         entries.append(Entry(number, *what, *how))
         first.setdefault(place, number)
     asked = tuple(name for name in questions if any(entry.question == name for entry in entries))
     key = Key(pool.benchmark.kind, seed, asked, tuple(stratify), pool.sources, tuple(strata), tuple(entries))
     return Sheet(key.named(), tuple(items[place][1] for place in places), questions)
-
-
-def _draw(
-    units: Sequence[tuple[int, Unit]], count: int, by: Sequence[str], rng: random.Random
-) -> tuple[list[Drawn], list[Stratum]]:
-    """``count`` units in random order, as many from each stratum as from any other that is large enough. Within a stratum each is
-    as likely as another."""
-    known = sorted({name for _, unit in units for name, value in unit.strata.items() if value})
-    if unknown := next((name for name in by if name not in known), None):
-        raise ConfigError(f"--stratify {unknown!r}: expected {listed(known) or 'none'}{did_you_mean(unknown, known)}")
-    if not 0 < count <= len(units):
-        raise ConfigError(f"--rows {count}: expected 1 to {len(units)}, which is how many people can be asked about")
-    strata: dict[str, list[tuple[int, Unit]]] = defaultdict(list)
-    for source, unit in units:
-        strata[" | ".join(unit.strata.get(name) or "none" for name in by)].append((source, unit))
-    if count < len(strata):
-        raise ConfigError(f"--rows {count}: there are {len(strata)} strata ({listed(sorted(strata))}); expected a row of each")
-    drawn: list[Drawn] = []
-    counts = []
-    for place, name in enumerate(sorted(strata, key=lambda each: (len(strata[each]), each))):  # small ones give all they have
-        own = strata[name]
-        share = min(len(own), (count - len(drawn)) // (len(strata) - place))
-        drawn += [(source, unit, name, share / len(own)) for source, unit in rng.sample(own, share)]
-        counts.append(Stratum(name, len(own), share))
-    rng.shuffle(drawn)
-    return drawn, counts
 
 
 def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:

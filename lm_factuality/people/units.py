@@ -74,7 +74,7 @@ def _of_runs(paths: Sequence[Path], task: str | None) -> Pool:
     for place, (file, result, _) in enumerate(latest.values()):
         samples = result.samples or Path()
         sources.append(Source(str(file.path), sha256_of(file.path), result.task, file.label, str(samples), sha256_of(samples)))
-        units += [(place, unit) for unit in _units(benchmark, result, file.label)]
+        units += [(place, unit) for unit in units_of_run(benchmark, result, file.label)]
     return Pool(benchmark, tuple(sources), tuple(units))
 
 
@@ -83,8 +83,8 @@ def _asks(benchmark: Benchmark) -> bool:
     return benchmark.people is not None and benchmark.people.data is None and benchmark.samples is not None
 
 
-def _units(benchmark: Benchmark, result: TaskResult, model: str) -> Iterator[Unit]:
-    """The samples, in the groups in which the report shows them."""
+def units_of_run(benchmark: Benchmark, result: TaskResult, model: str) -> Iterator[Unit]:
+    """The samples, in the groups in which the report shows them; without items where there is nothing to ask."""
     people, shown = benchmark.people, benchmark.samples
     if people is None or shown is None or result.samples is None:
         return

@@ -37,7 +37,7 @@ def people_of(run_of: Callable[[Mapping[str, Any]], AmbigBio], again: Callable[[
 
     questions = load_questions(__package__).values()
     named = tuple(replace(each, ask=each.ask.format(noun=noun)) for each in questions)
-    return People(named, items, relabelling(items, change, again, optional="link"))
+    return People(named, items, relabelling(items, change, again, optional="link"), unchanged=("respond_ratio",))
 
 
 def _numbered(judged: JudgedBiography) -> dict[int, tuple[int, ...]]:
