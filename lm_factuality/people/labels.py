@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +30,11 @@ class Label:
 
 @dataclass(frozen=True)
 class Labels:
-    """All answers. ``decided`` is what people together say: by unit and item the answer of most who gave one. Not decided are so
-    many items with ``ties``, those that all ``skipped``, and those that nobody answered (``missing``)."""
+    """All answers. ``decided`` is what people together say: by unit and item the answer that most gave of those who could tell; an
+    item with a tie is not in it."""
 
     labels: tuple[Label, ...]
-    decided: Mapping[tuple[int, str], Mapping[str, str]] = field(default_factory=dict)
-    ties: int = 0
-    skipped: int = 0
-    missing: int = 0
-
-    @property
-    def people(self) -> tuple[str, ...]:
-        """Their names."""
-        return tuple(sorted({each.person for each in self.labels}))
+    decided: Mapping[tuple[int, str], Mapping[str, str]]
 
 
 def read_labels(paths: Sequence[Path], key: Key) -> Labels:
@@ -64,7 +56,8 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
         if first[0] is not label:
             problems.append(f"{where}{label.person!r} answers number {label.entry.number} again, as in {first[1][:-2]}")
     refuse(problems, "problems", "correct them and read the files again; none of the labels is used" if found else "")
-    return _decide(tuple(label for label, _ in found.values()), key)
+    labels = tuple(label for label, _ in found.values())
+    return Labels(labels, _decided(labels))
 
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
@@ -116,17 +109,13 @@ def _label(line: Any, sheet: str, known: Mapping[str, Entry]) -> Label | str:
     return "; ".join(problems) or Label(entry, answer, said["person"], said["note"])
 
 
-def _decide(labels: tuple[Label, ...], key: Key) -> Labels:
+def _decided(labels: Sequence[Label]) -> dict[tuple[int, str], dict[str, str]]:
     votes: dict[tuple[tuple[int, str], str], dict[str, str]] = defaultdict(dict)
     for each in sorted(labels, key=lambda label: label.entry.number):
         votes[each.entry.unit_key, each.entry.item].setdefault(each.person, each.answer)
-    decided: dict[tuple[int, str], dict[str, str]] = {}
-    counts = Counter[str]()
-    for entry in key.items:
-        said = votes[entry.unit_key, entry.item].values()
-        given = Counter(answer for answer in said if answer != SKIP).most_common(2)
-        outcome = "ties" if len(given) > 1 and given[0][1] == given[1][1] else "" if given else "skipped" if said else "missing"
-        counts[outcome] += entry.repeat_of is None
-        if not outcome:
-            decided.setdefault(entry.unit_key, {})[entry.item] = given[0][0]
-    return Labels(labels, decided, counts["ties"], counts["skipped"], counts["missing"])
+    decided: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
+    for (unit, item), said in votes.items():
+        given = Counter(answer for answer in said.values() if answer != SKIP).most_common(2)
+        if given and (len(given) == 1 or given[0][1] > given[1][1]):
+            decided[unit][item] = given[0][0]
+    return dict(decided)

@@ -28,7 +28,7 @@ def read(path: Path) -> list[Unit]:
 
 
 def _unit(number: int, row: Row) -> Unit:
-    beside = (("Text before", row.prefix.strip()), ("The true sentence", row.choices[row.gold]))
+    beside = (("The true sentence", row.choices[row.gold]), ("Text before", row.prefix.strip()))
     wrong = [(place, row.choices[place], row.error_types[place]) for place in range(len(row.choices)) if place != row.gold]
     judged = [(place, text, {"error_type": kind if kind in _TYPES else None}) for place, text, kind in wrong]
     items = [Item(f"{name}:{place}", name, text, beside, said.get(name)) for place, text, said in judged for name in _QUESTIONS]

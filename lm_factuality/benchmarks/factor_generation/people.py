@@ -14,7 +14,7 @@ from lm_factuality.harness.samples import verdict_of
 def items(result: TaskResult, sample: Sample) -> list[Item]:
     """The sentences of a row's generations."""
     doc, record = sample["doc"], verdict_of(sample)
-    context = (("Text before", end_of(doc["prefix"])), ("Right version", doc["true"]), ("Wrong version", doc["false"]))
+    context = (("Right version", doc["true"]), ("Wrong version", doc["false"]), ("Text before", end_of(doc["prefix"])))
     pairs = enumerate(zip(record["sentences"], record["marks"], strict=True))
     return [Item(f"mark:{place}", "mark", text, context, mark) for place, (text, mark) in pairs if text]
 
