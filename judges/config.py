@@ -15,14 +15,13 @@ from judges.answers import Decoding
 from judges.backends import BACKENDS, Capabilities, capabilities
 from judges.backends.limits import Prices
 from lm_factuality.ground.errors import ConfigError, did_you_mean
-from lm_factuality.ground.secrets import is_secret
+from lm_factuality.ground.secrets import secrets_in_text
 from lm_factuality.ground.settings import FORBID, Integer, Number, Truth, problems, read_settings, unknown_key
 from lm_factuality.ground.suite import find_config, read_config
 
 FOLDER = Path("configs/judges")
 _COMMON = ("backend", "decoding", "samples", "prompts", "system")
 _FROM_ENVIRONMENT = "keys come from the environment only: name the variable by api_key_env"
-_LOOKS_LIKE_A_KEY = re.compile(r"\b(sk|hf|gsk|xai)[-_][A-Za-z0-9_-]{16,}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MORE_TOKENS = ("n", "best_of", "max_tokens", "max_completion_tokens")  # would cost more than is set aside
 
@@ -34,7 +33,7 @@ def _is_known(backend: str) -> str:
 
 
 def _is_variable(name: str) -> str:
-    if not _VARIABLE.fullmatch(name) or _LOOKS_LIKE_A_KEY.search(name):
+    if not _VARIABLE.fullmatch(name) or secrets_in_text(name):
         raise ValueError("must be the name of an environment variable, not the key itself")
     return name
 
@@ -202,7 +201,6 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
     content = read_config(path)
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise ConfigError(f"{path}: expected a mapping of names to values, such as backend: openai")
-    _refuse_secrets(path, content)
     backend = content.get("backend")
     if not isinstance(backend, str) or backend not in BACKENDS:
         given = "is missing" if backend is None else f"{backend!r} is unknown{did_you_mean(str(backend), BACKENDS)}"
@@ -256,15 +254,3 @@ def _why_unknown(key: str, backend: str) -> str:
     if others := [other for other in BACKENDS if key in known_keys(other)]:
         return f"{key} is for backend {' and '.join(others)}, but the backend is {backend}"
     return unknown_key(key, sorted(known_keys(backend)))
-
-
-def _refuse_secrets(path: Path, content: Any, where: str = "") -> None:
-    """Raises ConfigError for credentials anywhere in ``content``; the text names the place, not the value."""
-    if isinstance(content, str) and _LOOKS_LIKE_A_KEY.search(content):
-        raise ConfigError(f"{path}: {where} holds what looks like a key; {_FROM_ENVIRONMENT}")
-    inside = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
-    for key, value in inside:
-        place = f"{where}.{key}" if where else str(key)
-        if isinstance(key, str) and is_secret(key, value):
-            raise ConfigError(f"{path}: {place} is a credential; {_FROM_ENVIRONMENT}")
-        _refuse_secrets(path, value, place)

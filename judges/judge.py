@@ -338,5 +338,8 @@ def _send(backend: Backend, requests: Mapping[str, Request], keep: Callable[[str
                 for number, answer in chain([arrivals.throw(interrupt)], arrivals):
                     keep(keys[number], answer)
         raise
+    finally:
+        if isinstance(arrivals, Generator):  # while its event loop runs
+            arrivals.close()
     if unanswered:
         raise BackendDown(f"{backend.identity}: {len(unanswered)} of {len(keys)} requests came back without an answer")

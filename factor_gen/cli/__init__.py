@@ -10,6 +10,7 @@ from lm_factuality import __version__
 from lm_factuality.ground.engine import require_engine
 from lm_factuality.ground.errors import exit_code
 from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.secrets import refuse_secrets
 
 _COMMANDS = (
     ("build", "make a FACTOR benchmark from a corpus", build, build.build),
@@ -41,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     require_engine()
+    refuse_secrets(arguments)
     parsed = build_parser().parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     code: int = parsed.function(parsed)

@@ -42,7 +42,43 @@ logger = logging.getLogger(__name__)
 
 GIVEN_UP_IN_A_ROW = 8  # requests; then the server counts as down
 _TRIES_TO_CONNECT = 3  # as long as nothing has been answered
-_LAST_WORDS = 2.0  # seconds that cancelled requests have to give out what arrived
+_LAST_WORDS = 2.0  # seconds after total_timeout for calls under way, which are paid for
+_WHEN_INTERRUPTED = 20.0  # seconds after Ctrl-C for the same; a second one ends the wait
+
+
+class _Ending:
+    """How one lot of requests comes to an end: no new call is begun once ``stop`` was called, and those that are under way
+    (``calling``) are let come in, for they are paid for."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+        self.calling: set[asyncio.Task[None] | None] = set()
+        self.failures: list[Exception] = []
+
+    def stop(self, failure: Exception | None = None) -> None:
+        """``failure`` is why."""
+        self.failures += [failure] if failure is not None else []
+        self.event.set()
+
+    async def wait(self, workers: Sequence[asyncio.Task[None]], seconds: float | None, grace: float) -> bool:
+        """Until all ``workers`` are done, or ``stop`` and ``grace`` seconds; at most ``seconds`` before that. Returns whether
+        these were over."""
+        if not workers:
+            return False
+        stopped = asyncio.ensure_future(self.event.wait())
+        everything = asyncio.ensure_future(asyncio.wait(workers))
+        try:
+            done, _ = await asyncio.wait([everything, stopped], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            self.event.set()
+            for worker in workers:
+                if worker not in self.calling:
+                    worker.cancel()
+            await asyncio.wait(workers, timeout=grace if done else _LAST_WORDS)
+            return not done
+        finally:
+            for task in (*workers, stopped, everything):
+                task.cancel()
+            await asyncio.gather(*workers, stopped, everything, return_exceptions=True)
 
 
 class OpenAIBackend:
@@ -111,60 +147,62 @@ class OpenAIBackend:
     def _stream(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """The answers as they come; then the exception, if there is one.
 
-        If the caller stops early, what is under way is cancelled. After a KeyboardInterrupt what had arrived is still given out,
-        so that it can be saved; then the interrupt goes on.
+        If the caller stops early, what is under way is cancelled. After a KeyboardInterrupt it is let come in and given out, so
+        that it can be saved; then the interrupt goes on.
         """
         arrived: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
+        ending = _Ending()
 
         async def run() -> None:
             try:
-                await self._answer_all(requests, arrived.put)
+                await self._answer_all(requests, arrived.put, ending)
             finally:
                 arrived.put(None)
 
         with self._lock:
             if self._portal is None:
                 self._portal = self._thread.enter_context(start_blocking_portal())
-            future = self._portal.start_task_soon(run)
+            portal, future = self._portal, self._portal.start_task_soon(run)
         try:
             yield from iter(arrived.get, None)
-        except BaseException as error:
+        except KeyboardInterrupt:
+            if ending.calling:
+                logger.warning("interrupted: waiting for %d calls under way (Ctrl-C again leaves them)", len(ending.calling))
+            portal.start_task_soon(ending.stop)
+            try:
+                yield from iter(lambda: arrived.get(timeout=_WHEN_INTERRUPTED), None)
+            except queue.Empty:
+                logger.warning("calls under way did not come in within %.0f s", _WHEN_INTERRUPTED)
+            finally:
+                future.cancel()
+            raise
+        except BaseException:
             future.cancel()
-            if isinstance(error, KeyboardInterrupt):
-                with contextlib.suppress(queue.Empty):
-                    yield from iter(lambda: arrived.get(timeout=_LAST_WORDS), None)
             raise
         future.result()
 
-    async def _answer_all(self, requests: Sequence[Request], put: Callable[[tuple[int, Answer]], None]) -> None:
+    async def _answer_all(self, requests: Sequence[Request], put: Callable[[tuple[int, Answer]], None], ending: _Ending) -> None:
         waiting = iter(enumerate(requests))
-        spent: list[BudgetSpent] = []
 
         async def work() -> None:
             for number, request in waiting:
                 try:
-                    answer = await self._answer_one(request)
-                except BudgetSpent as error:
-                    spent.append(error)
-                    return
-                put((number, answer))
-                self._judge_the_server(answer)
-                if spent:  # what was under way is paid for and has come in; nothing new is begun
+                    answer = await self._answer_one(request, ending)
+                    put((number, answer))
+                    self._judge_the_server(answer)
+                except Exception as failure:  # noqa: BLE001  raised below, when what is under way has come in
+                    ending.stop(failure)
+                if ending.event.is_set():  # what was under way is paid for and has come in; nothing new is begun
                     return
 
         self._connect()
         workers = [asyncio.create_task(work()) for _ in range(min(self._config.concurrency, len(requests)))]
-        try:
-            await asyncio.wait_for(asyncio.gather(*workers), self._config.total_timeout)
-        except asyncio.TimeoutError:
+        is_over = await ending.wait(workers, self._config.total_timeout, self._config.timeout)
+        for failure in ending.failures:
+            raise BackendDown(self._no_money(failure)) if isinstance(failure, BudgetSpent) else failure
+        if is_over:
             limit = f"total_timeout of {self._config.total_timeout:g} s is over"
-            raise BackendDown(f"judge {self._config.name}: {limit}; {AGAIN}") from None
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
-        if spent:
-            raise BackendDown(self._no_money(spent[0]))
+            raise BackendDown(f"judge {self._config.name}: {limit}; {AGAIN}")
 
     def _no_money(self, error: BudgetSpent) -> str:
         purse, ours = self._purse, self.usage.cost or 0.0
@@ -194,7 +232,7 @@ class OpenAIBackend:
                 ),
             )
 
-    async def _answer_one(self, request: Request) -> Answer:
+    async def _answer_one(self, request: Request, ending: _Ending) -> Answer:
         """The answer, or after all retries one with an error.
 
         Raises:
@@ -204,11 +242,13 @@ class OpenAIBackend:
         attempt = 0
         while True:
             try:
-                return await self._try(request)
+                return await self._try(request, ending)
             except TryAgain as failure:
                 if failure.unreachable and not self._answered and attempt + 1 >= _TRIES_TO_CONNECT:
                     where = f"judge {self._config.name}: {self._config.base_url} cannot be reached"
                     raise BackendDown(f"{where}: {failure}; is the server running? {AGAIN}") from None
+                if ending.event.is_set():
+                    raise asyncio.CancelledError from None  # another try would be a new call
                 if attempt >= self._config.max_retries:
                     self._given_up_in_a_row += 1
                     return Answer(None, error=f"{failure} (given up after {attempt + 1} tries)")
@@ -217,7 +257,7 @@ class OpenAIBackend:
             await asyncio.sleep(wait)
             attempt += 1
 
-    async def _try(self, request: Request) -> Answer:
+    async def _try(self, request: Request, ending: _Ending) -> Answer:
         """One call: an answer, or one with an error if the server finds fault with this request."""
         from aiohttp import ClientError
         from openai import APIConnectionError, APIStatusError
@@ -232,6 +272,7 @@ class OpenAIBackend:
         cost, used = worst, float(expected)  # unless something better is known
         self.usage = self.usage.plus(calls=1)
         assert self._client is not None
+        ending.calling.add(asyncio.current_task())
         try:
             content = to_body(request, config.model, config.endpoint, config.max_tokens_name, config.extra_body)
             call = self._client.post(PATHS[config.endpoint], cast_to=str, body=content)
@@ -250,6 +291,7 @@ class OpenAIBackend:
             cost, used = (0.0, 0.0) if failure.unreachable else (cost, used)
             raise failure from None
         finally:
+            ending.calling.discard(asyncio.current_task())
             self._purse.settle(worst, cost)
             if prices:
                 self.usage = self.usage.plus(cost=cost)

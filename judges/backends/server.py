@@ -98,6 +98,7 @@ AGAIN = "what was answered is kept: run the same command again to go on"
 _RETRIED = {408, 409, 425, 429}  # and 5xx
 _DOWN = {401, 402, 403, 404, 405}
 _LONGEST_QUOTE = 300  # characters of a server's message
+_MOST_TOKENS = 10**12  # that a reply can have: a larger count is none
 _SCHEMA_WORDS = ("response_format", "json_schema")  # which a server names that finds fault with the schema of an answer
 
 
@@ -143,7 +144,7 @@ class Faults:
             advice = f"{elsewhere}change base_url" if elsewhere else await self._advice(status, client)
             raise BackendDown(f"judge {self._config.name}: {self._config.base_url}: {why}; {advice}") from None
         if status in _RETRIED or status >= 500:
-            raise TryAgain(why, seconds_of(error.response.headers.get("retry-after"))) from None
+            raise TryAgain(why, _wanted_pause(error.response.headers)) from None
         if any(word in why for word in _SCHEMA_WORDS):
             advice = "set schema: false in the judge's YAML, and answers are asked for in words alone"
             raise BackendDown(f"judge {self._config.name}: {self._config.base_url}: {why}; {advice}") from None
@@ -170,6 +171,12 @@ class Faults:
         """What a server said, for a message of ours."""
         text = " ".join(self.hidden(text).split())
         return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
+
+
+def _wanted_pause(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a server asks for, in milliseconds (as some do) or as HTTP has it."""
+    milliseconds = seconds_of(headers.get("retry-after-ms"))
+    return seconds_of(headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
 
 
 async def _known_models(client: AsyncOpenAI) -> list[str]:
@@ -302,4 +309,4 @@ def _storable(text: str) -> str:
 
 def _count(usage: Any, name: str) -> int | None:
     value = usage.get(name) if isinstance(usage, dict) else None
-    return value if isinstance(value, int) and value >= 0 else None
+    return value if isinstance(value, int) and 0 <= value <= _MOST_TOKENS else None

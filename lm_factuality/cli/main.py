@@ -11,6 +11,7 @@ from lm_factuality.cli.commands import COMMANDS
 from lm_factuality.cli.run import run
 from lm_factuality.ground.engine import require_engine
 from lm_factuality.ground.errors import exit_code
+from lm_factuality.ground.secrets import refuse_secrets
 
 
 def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
@@ -35,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     require_engine()
+    refuse_secrets(arguments)
     if arguments[:1] == ["run"]:  # lm_eval parses what follows, --help included
         return run(arguments[1:])
     parsed = build_parser(arguments[0] if arguments else "").parse_args(arguments)

@@ -1,6 +1,7 @@
 """Errors that a user can act on: the command line prints them without a traceback and exits with 1."""
 
 import difflib
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
@@ -25,13 +26,23 @@ class BackendDown(FactualityError):
     """A judge's model that cannot be reached at all, or that has used up its budget; what it answered before is kept."""
 
 
+_INTERRUPTED = 130  # the exit code of whom SIGINT ended
+
+
 def exit_code(program: str, command: Callable[[], int]) -> int:
-    """Runs a command: its exit code, or 1 for an error a user can mend, which is told in the name of the ``program``."""
+    """Runs a command: its exit code, 1 for an error a user can mend, which is told in the name of the ``program``, or 130 for
+    Ctrl-C."""
     try:
         return command()
     except FactualityError as error:
         sys.stderr.write(f"{program}: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        again = shlex.join([program, *sys.argv[1:]])
+        sys.stderr.write(
+            f"\n{program}: interrupted; what judges answered is kept, and so are finished parts. To go on: {again}\n"
+        )
+        return _INTERRUPTED
     except BrokenPipeError:  # the reader of our output, such as head, has gone
         sys.stderr.close()
         return 0

@@ -80,7 +80,7 @@ class _Sums(NodeTransformer):
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
-        parts = [nodes.Filter(part, "string", [], [], None, None, lineno=node.lineno) for part in node.nodes]
+        parts: list[nodes.Expr] = [nodes.Filter(part, "string", [], [], None, None, lineno=node.lineno) for part in node.nodes]
         return reduce(lambda left, right: nodes.Add(left, right, lineno=node.lineno), parts)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.secrets import secrets_within
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -36,10 +37,17 @@ def read_config(path: Path) -> Any:
     """The content of the YAML file that ``find_config`` finds.
 
     Raises:
-        ConfigError: there is none, or it is not YAML.
+        ConfigError: there is none, it is not YAML, or it holds a credential.
     """
     path = find_config(path)
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        wrong = next(secrets_within(content), None)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"{path}: not a readable YAML file: {error}") from error
+    if wrong is not None:
+        raise ConfigError(
+            f"{path}: {' '.join(wrong)}; keys come from the environment only: a judge names the variable by api_key_env, servers "
+            "of lm_eval's take OPENAI_API_KEY, the Hub HF_TOKEN"
+        )
+    return content

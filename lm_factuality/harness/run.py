@@ -15,7 +15,7 @@ from typing import Any
 
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.ground.files import check_writable
-from lm_factuality.ground.secrets import secret_names
+from lm_factuality.ground.secrets import secrets_within
 from lm_factuality.ground.suite import find_config, read_config
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.own_data import YAML_FOLDER
@@ -123,12 +123,14 @@ class _Options:
 
 
 def _refuse_secrets(given: _Options) -> None:
-    for option in ("model_args", "metadata"):
-        if names := secret_names(given.mapping(option)):
-            raise ConfigError(
-                f"--{option} holds {', '.join(names)}, which lm_eval would write to the results file; set the environment "
-                "variable of the backend instead (OPENAI_API_KEY for OpenAI-compatible servers, HF_TOKEN for the Hub)"
-            )
+    """Raises ConfigError for credentials in any option of lm_eval, which writes them to its log and results."""
+    options = {name: value for name, value in {**given.configured, **vars(given.parsed)}.items() if value}
+    options |= {name: given.mapping(name) for name in ("model_args", "metadata")}
+    for place, what in secrets_within(options):
+        raise ConfigError(
+            f"--{place}: {what}, which lm_eval would write to the results file; set the environment variable of the backend "
+            "instead (OPENAI_API_KEY for OpenAI-compatible servers, HF_TOKEN for the Hub)"
+        )
 
 
 def _require_judges(tasks: Sequence[str], given: _Options) -> None:

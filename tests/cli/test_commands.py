@@ -91,9 +91,9 @@ def test_run_takes_a_config_file(corpus, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model_args", "pretrained=x,api_key=sk-1", "--tasks", "factor"], "--model_args holds api_key"),
-        (["--metadata", "auth_token=abc", "--tasks", "factor"], "--metadata holds auth_token"),
-        (["--model_args", "pretrained=x,token=hf_1", "--tasks", "factor"], "--model_args holds token"),
+        (["--model_args", "pretrained=x,api_key=sk-12345", "--tasks", "factor"], "--model_args: the value of api_key"),
+        (["--metadata", "auth_token=abcdef", "--tasks", "factor"], "--metadata: the value of auth_token"),
+        (["--model_args", "pretrained=x,token=hf_12345", "--tasks", "factor"], "--model_args: the value of token"),
         (["--config", "gone.yaml"], "gone.yaml: not a readable YAML file"),
         ([*BASELINE, "--tasks", "factr"], "no task is called factr; did you mean factor"),
         ([*BASELINE, "--tasks", "sample_factor", "--output_path", "/proc/nowhere"], "results cannot be written here"),
