@@ -30,8 +30,8 @@ class Label:
 
 @dataclass(frozen=True)
 class Labels:
-    """All answers. ``decided`` is what people together say: by unit and item the answer that most gave of those who could tell; an
-    item with a tie is not in it."""
+    """All answers. ``decided`` is what people together say: by unit and item the answer that most gave of those who could tell;
+    an item with a tie is not in it."""
 
     labels: tuple[Label, ...]
     decided: Mapping[tuple[int, str], Mapping[str, str]]
@@ -92,12 +92,13 @@ def _label(line: Any, sheet: str, known: Mapping[str, Entry]) -> Label | str:
     """A label, or all that is wrong with it."""
     if not isinstance(line, Mapping):
         return f"found {short(line)}, expected an object with the keys {', '.join(COLUMNS)}"
-    said = {name: str(line.get(name, "")).strip() for name in COLUMNS}
+    said = {name: "" if line.get(name) is None else str(line[name]).strip() for name in COLUMNS}
     if said["sheet"] != sheet:
         return f"sheet {said['sheet']!r}, expected {sheet}"
     entry, answer = known.get(said["number"]), said["answer"]
     if entry is None:
         return f"number {said['number']!r} is none of the sheet's, expected 1 to {len(known)}"
+    answer = answer if answer in entry.options else answer.lower()  # a spreadsheet makes TRUE of true
     problems = []
     if said["question"] != entry.question:
         problems.append(f"question {said['question']!r}, but number {entry.number} asks {entry.question!r}")

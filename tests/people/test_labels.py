@@ -58,6 +58,12 @@ def test_most_decide_a_tie_does_not_and_who_cannot_tell_has_no_vote(tmp_path, sh
     assert decided("Di") == []
 
 
+def test_a_spreadsheet_may_write_words_in_capitals(tmp_path, sheet):
+    line = {**answers(sheet.key)[0], "answer": "FACTUAL"}
+    (label,) = read_labels([write(tmp_path / "labels.csv", [line])], sheet.key).labels
+    assert label.answer == "factual"
+
+
 def test_an_item_that_comes_twice_counts_as_it_was_answered_first(tmp_path, sheet):
     key = sheet.key
     again = next(entry for entry in key.items if entry.repeat_of is not None)
@@ -76,7 +82,8 @@ WRONG = [
     ({"question": "verdict"}, "question 'verdict', but number 1 asks 'segment'"),
     ({"answer": ""}, "no answer"),
     ({"answer": "factuall"}, "answer 'factuall', expected factual, knowledge, .* or skip; did you mean factual?"),
-    ({"answer": "Right"}, "answer 'Right', expected factual"),
+    ({"answer": "Right"}, "answer 'right', expected factual"),
+    ({"answer": None}, "no answer"),
     ({"person": " "}, "no person, expected the name of whoever answered"),
 ]
 
