@@ -19,6 +19,7 @@ FLOORS = (
     ("lm_factuality.benchmarks",),
     ("lm_factuality.models",),
     ("lm_factuality.results",),
+    ("lm_factuality.people",),
     ("lm_factuality.report",),
     ("lm_factuality.leaderboard",),
     ("lm_factuality.sample",),

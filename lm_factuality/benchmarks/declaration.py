@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from judges.templates import register_prompts
+from lm_factuality.benchmarks.asked import People
 from lm_factuality.benchmarks.audit import Audit, Expected, PromptAudit
 from lm_factuality.benchmarks.certifiable import Certifiable, JudgedStep, Stated
 from lm_factuality.benchmarks.rows import SampleRow
@@ -262,7 +263,7 @@ class Benchmark:
     part of the data.
 
     ``certifiable`` are the settings in which its data certify a judge (``lm-factuality certify``), ``judged_steps`` what a judge
-    decides in its own tasks.
+    decides in its own tasks, and ``people`` what people are asked in the judge's place (``lm-factuality people``).
     """
 
     kind: str
@@ -293,6 +294,7 @@ class Benchmark:
     samples: Samples | None = None
     certifiable: tuple[Certifiable, ...] = ()
     judged_steps: tuple[JudgedStep, ...] = ()
+    people: People | None = None
 
     def __post_init__(self) -> None:
         """

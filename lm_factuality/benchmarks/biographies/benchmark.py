@@ -8,6 +8,7 @@ from markupsafe import Markup
 from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS, SETTINGS
 from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, AMBIGBIO_DECISIONS, LLAMA, LLAMA_DECISIONS, NAMES
 from lm_factuality.benchmarks.biographies.judging import AmbigBio, generation
+from lm_factuality.benchmarks.biographies.people import PEOPLE
 from lm_factuality.benchmarks.biographies.records import from_record
 from lm_factuality.benchmarks.biographies.recount import recount
 from lm_factuality.benchmarks.biographies.summary import SCORES
@@ -127,4 +128,5 @@ BENCHMARK = Benchmark(
     ),
     certifiable=tuple(SETTINGS.values()),
     judged_steps=JUDGED_STEPS,
+    people=PEOPLE,
 )

@@ -97,11 +97,11 @@ class AmbigBio:
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
         generations = [from_doc(doc, text) for doc, (text,) in zip(docs, responses, strict=True)]
-        return [self._record(each) for each in judge_biographies(judge, generations, self.settings)]
+        return [self.record(each) for each in judge_biographies(judge, generations, self.settings)]
 
     def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
         started = self.settings.begin(from_doc(doc, responses[0]))
-        return self._record(started if started.abstained or started.problem else replace(started, problem=reason))
+        return self.record(started if started.abstained or started.problem else replace(started, problem=reason))
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         protocol = self.settings.protocol
@@ -129,7 +129,7 @@ class AmbigBio:
         ]
         return columns, rows, notes
 
-    def _record(self, judged: JudgedBiography) -> Verdict:
+    def record(self, judged: JudgedBiography) -> Verdict:
         row = Row.of(judged, self.settings.protocol)
         return {
             "index": judged.generation.index,

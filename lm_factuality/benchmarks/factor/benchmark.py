@@ -10,6 +10,7 @@ from lm_factuality.benchmarks.factor.compare import AccuracyAndPerplexity
 from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW
 from lm_factuality.benchmarks.factor.metrics import SCORES
 from lm_factuality.benchmarks.factor.page import LEAD, SAMPLES, sections
+from lm_factuality.benchmarks.factor.people import PEOPLE
 from lm_factuality.benchmarks.factor.sources import SOURCES
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
 from lm_factuality.harness.samples import same_responses, to_bool, to_float, to_int
@@ -113,4 +114,5 @@ BENCHMARK = Benchmark(
     sections=sections,
     samples=SAMPLES,
     settings=("protocol", "window", "spacing"),
+    people=PEOPLE,
 )

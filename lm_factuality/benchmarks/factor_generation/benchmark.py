@@ -12,6 +12,7 @@ from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Sample, Samples, Score
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
 from lm_factuality.benchmarks.factor_generation.metrics import SCORES
+from lm_factuality.benchmarks.factor_generation.people import PEOPLE
 from lm_factuality.benchmarks.factor_generation.recount import recount
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.statistics import Aggregation, mean
@@ -103,4 +104,5 @@ BENCHMARK = Benchmark(
     samples=SAMPLES,
     settings=("protocol", "window", "spacing", "contradiction"),
     judged_steps=(JudgedStep("marking generations", (), "all scores"),),
+    people=PEOPLE,
 )

@@ -4,6 +4,7 @@ from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, R
 from lm_factuality.benchmarks.felm import metrics
 from lm_factuality.benchmarks.felm.certify import SETTINGS
 from lm_factuality.benchmarks.felm.page import LEAD, SAMPLES, sections
+from lm_factuality.benchmarks.felm.people import people_of
 from lm_factuality.benchmarks.felm.rows import FELM
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import first_text, prompt_text, responses_of, texts
@@ -65,4 +66,5 @@ BENCHMARK = Benchmark(
     samples=SAMPLES,
     settings=("protocol", "unit", "mode", "claims", "claims_from", "references", "chunk_tokenizer", "prompts", "prompt_hashes"),
     certifiable=tuple(SETTINGS.values()),
+    people=people_of(keep, recount),
 )

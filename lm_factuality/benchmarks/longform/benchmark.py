@@ -9,6 +9,7 @@ from lm_factuality.benchmarks.chosen import scores_section
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Sample, Samples
 from lm_factuality.benchmarks.longform.judging import LongForm, generation, recount
 from lm_factuality.benchmarks.longform.metrics import SCORES, Tally
+from lm_factuality.benchmarks.longform.people import PEOPLE
 from lm_factuality.benchmarks.longform.rows import SOURCES
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.harness.outputs import TaskResult
@@ -84,4 +85,5 @@ BENCHMARK = Benchmark(
         JudgedStep("grouping", (), "D-FActScore, where entities may be confused"),
         JudgedStep("verification", (), "all scores"),
     ),
+    people=PEOPLE,
 )

@@ -97,7 +97,7 @@ class LongForm(AmbigBio):
         ]
         return columns, rows, notes
 
-    def _record(self, judged: JudgedBiography) -> Verdict:
+    def record(self, judged: JudgedBiography) -> Verdict:
         return {"index": judged.generation.index, "unscored": unscored(judged), **to_record(judged)}
 
 

@@ -1,6 +1,8 @@
 """What all sites of the suite share: Jinja2 templates whose data is only ever text (``base.html`` and ``parts.html``), the look
 (``look.css``), and scripts: ``tables.js`` sorts, searches and filters tables, ``elements.js`` makes elements."""
 
+import base64
+import hashlib
 import json
 import re
 from functools import cache
@@ -45,6 +47,19 @@ def render(template: str, **values: Any) -> Markup:
     JSON can hold and no file, becomes a question mark."""
     text = _environment().get_template(template).render(**values)
     return Markup(text.encode("utf-8", "replace").decode())  # noqa: S704  escaped by the template
+
+
+def one_file(template: str, style: str, script: str, **values: Any) -> str:
+    """As ``render``, a page that is one file with its ``style`` and its ``script``; its policy allows these by their ``hashes``
+    and nothing from elsewhere."""
+    script = f'"use strict";\n(() => {{\n{script}}})();\n'
+    hashes = {
+        # As a content security policy names what is inline.
+        name: f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"
+        for name, content in (("style", style), ("script", script))
+    }
+    own = {"style": Markup(style), "script": Markup(script)}  # noqa: S704  files of packages
+    return render(template, hashes=hashes, **own, **values)
 
 
 @cache

@@ -1,0 +1,115 @@
+"""What people are asked of a benchmark's samples, so that their answers can be held against the judge's, and take its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.records import to_model
+from lm_factuality.harness.outputs import TaskResult
+from lm_factuality.harness.samples import keep_verdict
+
+SKIP = "skip"  # the answer of a person who cannot tell: it may be given to every question, and decides none
+Sample: TypeAlias = Mapping[str, Any]
+Answers: TypeAlias = Mapping[str, str]  # by the ids of items
+
+
+@dataclass(frozen=True)
+class Option:
+    """An answer that may be given: its ``value`` in files, its ``label`` on the page, the ``key`` that gives it, and whether it
+    finds the text ``good`` (None for neither), by which a judge's sensitivity and specificity are counted."""
+
+    value: str
+    label: str
+    key: str
+    good: bool | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A kind of question. ``ask`` is the sentence shown. Where it has no ``options``, these come with each item."""
+
+    name: str
+    ask: str
+    options: tuple[Option, ...] = ()
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing to look at. ``id`` is unique in its sample and stable; ``text`` is what is judged, ``context`` what stands beside
+    it: pairs of a heading and a text. ``judge`` is what the judge said, as an option's value; None if unscored. It is never
+    written where the person who answers can see it."""
+
+    id: str
+    question: str
+    text: str
+    context: tuple[tuple[str, str], ...] = ()
+    judge: str | None = None
+    options: tuple[Option, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is drawn for a sheet, with all its items: a sample, or a row of a data file. ``strata`` are the groups that it is in,
+    by what they are called (``verdict``, ``error type``)."""
+
+    key: str
+    cluster: str
+    items: tuple[Item, ...]
+    strata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class People:
+    """How people take the judge's place in the samples of a benchmark.
+
+    ``items`` is everything that a sample asks of people; empty where no score of it depends on the judge. ``relabel`` is the
+    sample as it would be if people had been the judge, with the metrics that the benchmark's own ``recount`` finds; None where
+    the answers do not decide them, because one is missing or ``SKIP``. ``unchanged`` are the scores that no answer changes.
+    ``data`` reads a data file of the benchmark, where people are asked about its rows and not about samples.
+    """
+
+    questions: tuple[Question, ...]
+    items: Callable[[TaskResult, Sample], Sequence[Item]] = lambda result, sample: ()
+    relabel: Callable[[TaskResult, Sample, Answers], dict[str, Any] | None] = lambda result, sample, answers: None
+    data: Callable[[Path], Sequence[Unit]] | None = None
+    unchanged: tuple[str, ...] = ()
+
+
+def load_questions(package: str) -> dict[str, Question]:
+    """The questions of a package's ``people.yaml``, by name: ``ask``, and ``options`` with keys from 1 on."""
+    content: Mapping[str, Any] = load_yaml(package, "people.yaml")["questions"]
+    found = {}
+    for name, each in content.items():
+        options = [{"key": str(key), **option} for key, option in enumerate(each.get("options", ()), start=1)]
+        found[name] = to_model(Question, {"name": name, "ask": each["ask"], "options": options})
+    return found
+
+
+def relabelling(
+    items: Callable[[TaskResult, Sample], Sequence[Item]],
+    change: Callable[[TaskResult, Sample, Answers], Mapping[str, Any]],
+    recount: Callable[[TaskResult, Sequence[Any]], Any],
+    keep: Callable[[Sample], Mapping[str, Any]] = keep_verdict,
+    optional: str = "",
+) -> Callable[[TaskResult, Sample, Answers], dict[str, Any] | None]:
+    """``People.relabel`` of a benchmark with this ``recount`` and ``keep``. ``change`` says what of the sample is another where
+    people answered all ``items`` but those of the ``optional`` question."""
+
+    def relabel(result: TaskResult, sample: Sample, answers: Answers) -> dict[str, Any] | None:
+        asked = [item for item in items(result, sample) if item.question != optional]
+        if any(answers.get(item.id, SKIP) == SKIP for item in asked):
+            return None
+        changed = {**sample, **(change(result, sample, answers) if asked else {})}
+        return {**changed, **recount(result, ()).row_metrics(keep(changed))} if asked else changed
+
+    return relabel
+
+
+def as_verdict(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A judge's record as samples have it."""
+    return {"filtered_resps": [json.dumps(record)]}

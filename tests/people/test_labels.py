@@ -1,0 +1,187 @@
+"""Labels are read as strictly as a corpus: every problem at once, and none is used if one is wrong."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.files import write_json
+from lm_factuality.people.key import read_key
+from lm_factuality.people.labels import COLUMNS, read_labels
+from lm_factuality.people.sheet import write_sheet
+from tests.people.conftest import answers
+
+
+def write_csv(path, lines, header=COLUMNS, delimiter=","):
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(header)
+        writer.writerows([[line.get(name, "") for name in header] for line in lines])
+    return path
+
+
+def write(path, lines):
+    if path.suffix == ".json":
+        write_json(path, lines)
+        return path
+    return write_csv(path, lines)
+
+
+@pytest.mark.parametrize("ending", ["csv", "json"])
+def test_answers_by_unit_and_item(tmp_path, sheet, ending):
+    key = sheet.key
+    labels = read_labels([write(tmp_path / f"labels.{ending}", answers(key))], key)
+    assert {label.person for label in labels.labels} == {"Ana"}
+    assert len(labels.labels) == len(key.items)
+    firsts = [entry for entry in key.items if entry.repeat_of is None]
+    said = {(*entry.unit_key, entry.item): entry.judge for entry in firsts if entry.judge}
+    assert {(*unit, item): answer for unit, each in labels.decided.items() for item, answer in each.items()} == said
+
+
+def test_most_decide_a_tie_does_not_and_who_cannot_tell_has_no_vote(tmp_path, sheet):
+    key = sheet.key
+    number = next(entry.number for entry in key.items if entry.repeat_of is None)
+    votes = {"Ana": "factual", "Bo": "knowledge", "Cy": "factual", "Di": "skip"}
+    line = {**answers(key)[number - 1]}
+
+    def decided(*people):
+        lines = [{**line, "person": person, "answer": votes[person]} for person in people]
+        found = read_labels([write(tmp_path / "labels.csv", lines)], key)
+        return [answer for each in found.decided.values() for answer in each.values()]
+
+    assert decided("Ana", "Bo", "Cy") == ["factual"]
+    assert decided("Ana", "Bo") == []
+    assert decided("Bo", "Di") == ["knowledge"]
+    assert decided("Di") == []
+
+
+def test_a_spreadsheet_may_write_words_in_capitals(tmp_path, sheet):
+    line = {**answers(sheet.key)[0], "answer": "FACTUAL"}
+    (label,) = read_labels([write(tmp_path / "labels.csv", [line])], sheet.key).labels
+    assert label.answer == "factual"
+
+
+def test_an_item_that_comes_twice_counts_as_it_was_answered_first(tmp_path, sheet):
+    key = sheet.key
+    again = next(entry for entry in key.items if entry.repeat_of is not None)
+    lines = [each for each in answers(key) if each["number"] in (again.number, again.repeat_of)]
+    for each in lines:
+        each["answer"] = "fooled" if each["number"] == again.number else "factual"
+    labels = read_labels([write(tmp_path / "labels.csv", list(reversed(lines)))], key)
+    assert labels.decided == {again.unit_key: {again.item: "factual"}}
+    assert len(labels.labels) == 2
+
+
+WRONG = [
+    ({"sheet": "0123456789ab"}, "sheet '0123456789ab', expected "),
+    ({"number": 999}, "number '999' is none of the sheet's, expected 1 to "),
+    ({"number": "one"}, "number 'one' is none"),
+    ({"question": "verdict"}, "question 'verdict', but number 1 asks 'segment'"),
+    ({"answer": ""}, "no answer"),
+    ({"answer": "factuall"}, "answer 'factuall', expected factual, knowledge, .* or skip; did you mean factual?"),
+    ({"answer": "Right"}, "answer 'right', expected factual"),
+    ({"answer": None}, "no answer"),
+    ({"person": " "}, "no person, expected the name of whoever answered"),
+]
+
+
+@pytest.mark.parametrize("ending", ["csv", "json"])
+@pytest.mark.parametrize(("change", "message"), WRONG)
+def test_a_line_that_is_no_label(tmp_path, sheet, ending, change, message):
+    lines = answers(sheet.key)
+    lines[0] |= change
+    path = write(tmp_path / f"labels.{ending}", lines)
+    where = f"{path}:2: " if ending == "csv" else f"{path}, label 1: "
+    with pytest.raises(DataError, match=f"(?s){where}{message}.*none of the labels is used"):
+        read_labels([path], sheet.key)
+
+
+def test_every_problem_of_all_files_at_once(tmp_path, sheet):
+    lines = answers(sheet.key)
+    first = write(tmp_path / "a.csv", [{**lines[0], "answer": "", "person": ""}, lines[1], {**lines[2], "number": 0}])
+    second = write(tmp_path / "b.json", [lines[1], {**lines[3], "answer": "maybe"}, 7, "factual"])
+    with pytest.raises(DataError) as error:
+        read_labels([first, second], sheet.key)
+    found = str(error.value).split("\n")
+    assert len(found) == 7
+    assert found[0] == f"{first}:2: no answer; no person, expected the name of whoever answered"
+    assert found[1].startswith(f"{first}:4: number '0'")
+    assert found[2] == f"{second}, label 1: 'Ana' answers number 2 again, as in {first}:3"
+    assert found[3].startswith(f"{second}, label 2: answer 'maybe'")
+    assert found[4].startswith(f"{second}, label 3: found 7, expected an object")
+    assert found[5].startswith(f"{second}, label 4: found 'factual', expected an object")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sheet;number;question;answer;person;note\n1;2;3;4;5;6\n", ":1: cells are separated by ';', expected commas"),
+        ("sheet\tnumber\n1\t2\n", r":1: cells are separated by '\\t'"),
+        ("sheet,number,question,answer,note\na,1,b,c,d\n", ":1: no column 'person'; expected sheet,number"),
+        (
+            "sheet,nummer,question,answer,person,note\na,1,b,c,d,e\n",
+            ":1: no column 'number'; unknown column 'nummer'; did you mean number",
+        ),
+        ("sheet,number,question,answer,person,note,note\na,1,b,c,d,e,f\n", ":1: columns named more than once: note"),
+        ("sheet,number,question,answer,person,note\na,1\n", ":2: 2 cells, expected 6"),
+        ("sheet,number,question,answer,person,note\n", "no rows"),
+        ("", "no rows"),
+    ],
+)
+def test_a_table_that_holds_no_labels(tmp_path, sheet, text, message):
+    path = tmp_path / "labels.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read_labels([path], sheet.key)
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "[]", '"labels"', "[" * 100_000])
+def test_json_that_holds_no_labels(tmp_path, sheet, text):
+    path = tmp_path / "labels.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=r"labels\.json, label 1: .*expected the CSV or JSON that the page"):
+        read_labels([path], sheet.key)
+
+
+def test_files_that_are_not_there_or_of_another_kind(tmp_path, sheet):
+    for name in ("labels.csv", "labels.json", "labels.txt"):
+        with pytest.raises(DataError, match=name):
+            read_labels([tmp_path / name], sheet.key)
+
+
+def test_the_table_of_the_sheet_filled_in(tmp_path, sheet):
+    _, table, key_file = write_sheet(sheet, tmp_path / "sheet.html")
+    key = read_key(key_file)
+    assert key == sheet.key
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    said = answers(key, "Bo")
+    filled = [{**row, "answer": each["answer"], "person": "Bo"} for row, each in zip(rows, said, strict=True)]
+    labels = read_labels([write_csv(tmp_path / "filled.csv", filled, tuple(rows[0]))], key)
+    assert [label.answer for label in labels.labels] == [each["answer"] for each in said]
+    with pytest.raises(DataError, match=r"(?s):2: no answer; no person.*in all"):
+        read_labels([table], key)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda content: content["items"][0].update(judge="fooled"), "was changed by hand"),
+        (lambda content: content.pop("items"), "not the key of a sheet: no 'items'"),
+        (lambda content: content["items"][0].update(probability=0), "items.0.: 'probability'"),
+        (lambda content: content.update(format=2), "'format': found 2"),
+    ],
+)
+def test_a_key_that_was_changed(tmp_path, sheet, change, message):
+    _, _, path = write_sheet(sheet, tmp_path / "sheet.html")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read_key(path)
+    path.write_text("sheet", encoding="utf-8")
+    with pytest.raises(DataError, match="not the key of a sheet"):
+        read_key(path)
