@@ -65,29 +65,34 @@ def read_table(path: Path, otherwise: Reader | None = None) -> Table:
     return Table(tuple(records), tuple(problems))
 
 
-def csv_rows(path: Path, repeated_columns: bool = False) -> Iterator[Record | str]:
-    """The rows of a CSV file with a header; quoted cells may hold line breaks, and an empty line is no row."""
+def csv_rows(path: Path, repeated_columns: bool = False, delimiter: str = ",") -> Iterator[Record | str]:
+    """The rows of a CSV file with a header, gzipped or not; an empty line is no row. Quoted cells may hold line breaks, unless
+    tabs delimit them: most writers of TSV quote nothing, and a quote that ends nowhere would take the next rows with it."""
     csv.field_size_limit(sys.maxsize)
     problems: list[str] = []
-    reader = csv.reader(_lines(path, problems, newline=""), strict=True)
+    reader = csv.reader(_lines(path, problems, newline=""), delimiter=delimiter, strict=True)
+    between = "tabs" if delimiter == "\t" else "commas"
     header: list[str] = []
     start = 1
     try:
         for cells in reader:
-            yield from _taken(problems)
+            if problems:
+                yield from _taken(problems)
             if not header:
                 header = cells
                 repeated = sorted({name for name in header if name and header.count(name) > 1})
                 if repeated and not repeated_columns:
                     yield f"{path}:1: columns named more than once: {', '.join(repeated)}"
             elif cells and len(cells) != len(header):
-                yield f"{path}:{start}: {len(cells)} cells, expected {len(header)} as in the header, with commas between them"
+                yield f"{path}:{start}: {len(cells)} cells, expected {len(header)} as in the header, with {between} between them"
+            elif delimiter == "\t" and reader.line_num > start:
+                yield f"{path}:{start}: a cell with a double quote that ends on another line; expected quotes in pairs"
             elif cells:
                 yield Record(f"{path}:{start}", dict(zip(header, cells, strict=True)))
             start = reader.line_num + 1
     except csv.Error as error:
         problems.append(
-            f"{path}:{reader.line_num}: not valid CSV: {error}; expected cells with commas or quotes to stand in double quotes"
+            f"{path}:{reader.line_num}: not valid CSV: {error}; expected cells with {between} or quotes to stand in double quotes"
         )
     yield from problems
 
@@ -171,7 +176,7 @@ def _lines(path: Path, problems: list[str], newline: str) -> Iterator[str]:
     try:
         with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=newline) as file:
             for number, line in enumerate(file, start=1):
-                bad = _NOT_UTF8.search(line)
+                bad = None if line.isascii() else _NOT_UTF8.search(line)
                 if bad:
                     byte = f"0x{ord(bad[0]) & 0xFF:02x}"
                     problems.append(f"{path}:{number}: byte {byte} is not UTF-8; save the file as UTF-8")

@@ -96,14 +96,7 @@ def _build(
     progress: bool,
 ) -> None:
     recorded = {**parameters.recorded(), "words": words, "fields": asdict(names)}
-    plan = {
-        "format": FORMAT,
-        "suite": __version__,
-        "kind": parameters.kind,
-        **recorded,
-        "sources": sources.names,
-        "bytes": sources.size,
-    }
+    plan = {"format": FORMAT, "suite": __version__, "kind": parameters.kind, **recorded, "sources": sources.names}
     store = _take_up(partial, plan, sources)
     try:
         sources.read_into(store, plan, words, progress)
@@ -173,7 +166,7 @@ def build_knowledge(
 
 
 def _build_pages(sources: Sources, names: Fields, partial: Path, progress: bool) -> None:
-    plan = {"suite": __version__, "fields": asdict(names), "sources": sources.names, "bytes": sources.size}
+    plan = {"suite": __version__, "fields": asdict(names), "sources": sources.names}
     with closing(sqlite3.connect(partial)) as connection:
         store = _Rows(connection, partial)
         if store.kept is not None:

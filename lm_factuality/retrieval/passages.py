@@ -84,7 +84,12 @@ def to_passage(values: Mapping[str, Any], names: Fields, row: int, place: str) -
         raise DataError(f"{place}: {names.text!r} is {_shown(text)}, expected a text that is not empty")
     identity = _part(values, "id", names.id, place)
     title = _part(values, "title", names.title, place)
-    return Passage(str(row) if identity is None else identity, title or "", text)
+    passage = Passage(str(row) if identity is None else identity, title or "", text)
+    try:
+        f"{passage.id}{passage.title}{text}".encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{place}: holds half of a surrogate pair, expected text; write the file as UTF-8") from error
+    return passage
 
 
 def split_words(passage: Passage, words: int) -> Iterator[Passage]:

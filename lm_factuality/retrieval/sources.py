@@ -4,7 +4,7 @@ Passages are kept with how far the sources have come in the same transaction, so
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -15,37 +15,10 @@ from tqdm import tqdm
 
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.retrieval.passages import Fields, Passage, SourceRecord, split_words, to_passage
-from lm_factuality.retrieval.reading import HUB, DatasetReader, JsonlReader, ParquetReader, Reader, TsvReader
+from lm_factuality.retrieval.reading import open_reader
 
 _BATCH = 10_000  # passages a transaction ...
 _BATCH_CHARACTERS = 32 << 20  # ... or fewer, if they are long
-_READERS: dict[str, Callable[[str, Fields], Reader]] = {
-    ".tsv": TsvReader,
-    ".tsv.gz": TsvReader,
-    ".jsonl": lambda name, _: JsonlReader(name),
-    ".jsonl.gz": lambda name, _: JsonlReader(name),
-    ".parquet": ParquetReader,
-}
-
-
-def open_reader(source: str, names: Fields) -> Reader:
-    """The reader for ``source``: ``hub:NAME[:CONFIG[:SPLIT]]``, a folder of the datasets library, or a file by its ending.
-
-    Raises:
-        DataError: there is no such file, or no reader for its ending.
-    """
-    path = Path(source)
-    if source.startswith(HUB) or path.is_dir():
-        return DatasetReader(source, names)
-    make = next((reader for ending, reader in _READERS.items() if path.name.lower().endswith(ending)), None)
-    if make is None:
-        raise DataError(
-            f"{source}: ends in {path.suffix!r}, expected one of {', '.join(_READERS)}, a folder of the datasets library, "
-            f"or {HUB}NAME[:CONFIG[:SPLIT]] for a dataset of the Hub"
-        )
-    if not path.is_file():
-        raise DataError(f"{source}: no such file; give the file with the passages")
-    return make(source, names)
 
 
 class Store(Protocol):
@@ -64,35 +37,22 @@ class Sources:
             raise ConfigError("no source; give at least one file with passages")
         self._names = names
         self._readers = [open_reader(str(source), names) for source in given]
-        self._current = self._position = self._row = 0
+        self._current = self._row = 0
 
     @property
     def names(self) -> list[str]:
         """The sources as they were given."""
         return [reader.name for reader in self._readers]
 
-    @property
-    def size(self) -> int | None:
-        """Bytes of all sources together; None if one of them does not say."""
-        sizes = [reader.size for reader in self._readers]
-        return None if None in sizes else sum(size for size in sizes if size is not None)
-
-    @property
-    def consumed(self) -> int:
-        """About how many of these bytes have been read."""
-        done = sum(reader.size or 0 for reader in self._readers[: self._current])
-        return done + sum(reader.consumed for reader in self._readers[self._current : self._current + 1])
-
     def read(self) -> Iterator[Passage]:
         """All passages that have not been read yet; raises DataError at a row that is none."""
         while self._current < len(self._readers):
             reader = self._readers[self._current]
             _ = reader.record  # summed up before it is read, so that a build that is taken up can tell a change
-            for position, values in reader.rows(self._position):
-                self._position, self._row = position, self._row + 1
-                yield to_passage(values, self._names, self._row, reader.place(position))
-            self._current += 1
-            self._position = self._row = 0
+            for row in reader.rows(self._row):
+                self._row += 1
+                yield to_passage(row.values, self._names, self._row, row.location)
+            self._current, self._row = self._current + 1, 0
 
     def read_into(self, store: Store, plan: Mapping[str, Any], words: int | None, progress: bool) -> None:
         """Adds what is left of the sources to ``store``, split into passages of so many ``words`` if they are given.
@@ -100,11 +60,10 @@ class Sources:
         Raises:
             DataError: a row is no passage, or there was none at all.
         """
-        with tqdm(total=self.size, unit="B", unit_scale=True, desc="read", disable=not progress) as bar:
+        with tqdm(initial=len(store), unit=" passages", desc="read", disable=not progress) as bar:
             for passages in self._batches(words):
                 store.add(passages, {"plan": plan, "sources": self.state()})
-                bar.n = self.consumed
-                bar.set_postfix(passages=f"{len(store):,}")
+                bar.update(len(passages))
         if not len(store):
             raise DataError(f"{', '.join(self.names)}: no passages; expected at least one")
 
@@ -123,7 +82,7 @@ class Sources:
     def state(self) -> dict[str, Any]:
         """Where reading stands, for JSON."""
         records = [asdict(reader.record) for reader in self._readers[: self._current + 1]]
-        return {"records": records, "finished": self._current, "position": self._position, "row": self._row}
+        return {"records": records, "finished": self._current, "row": self._row}
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Goes to where ``state`` was taken.
@@ -135,7 +94,7 @@ class Sources:
             if (before := SourceRecord(**record)) != reader.record:
                 old, new = (str(each.sha256 or each.revision)[:12] for each in (before, reader.record))
                 raise DataError(f"{reader.name}: not what was read before (SHA-256 or commit {old}, now {new})")
-        self._current, self._position, self._row = state["finished"], state["position"], state["row"]
+        self._current, self._row = state["finished"], state["row"]
 
     def take_up(self, kept: Mapping[str, Any], plan: Mapping[str, Any], partial: Path) -> None:
         """Goes to where the unfinished build in ``partial`` stood, which has ``kept`` its plan and how far it came.
