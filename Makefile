@@ -81,10 +81,10 @@ bench-gen: install-dev  ## time the generator's filters beside their bare models
 	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.bench.factor_gen scale
 
 sample: install  ## rebuild the embedded default: benchmark, corpus, and the checkpoints (an hour on two cores)
-	$(BIN)/python -m lm_factuality.sample.build --out tasks/sample
+	$(BIN)/python -m tests.bench.sample.build --out tasks/sample
 	$(BIN)/factor-gen build configs/corpora/sample.yaml --out results/sample_factor
 	cp results/sample_factor/sample_factor.csv tasks/sample/
-	$(BIN)/python -m lm_factuality.sample.train --out tasks/sample/models
+	$(BIN)/python -m tests.bench.sample.train --out tasks/sample/models
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) $(VENV)-vllm results .mypy_cache .ruff_cache .pytest_cache .hypothesis

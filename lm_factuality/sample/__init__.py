@@ -1,7 +1,1 @@
-"""The fictional encyclopedia: the project's own world, for runs without network or downloads.
-
-``world`` draws entities and their facts from a seed, ``render`` writes sentences from the forms in ``frames.yaml``, ``articles``
-writes whole articles and the corpus that ``sample_factor`` is built from (``configs/corpora/sample.yaml``),
-``biographies`` answers about people whose truth is known (``biography_truth`` compares a judge with it), and ``train`` trains the
-tiny checkpoints that ``sample_factor`` is run with.
-"""
+"""The first run, on the embedded sample, and how near a judge comes to the known truth of its made-up biographies."""

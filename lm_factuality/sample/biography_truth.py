@@ -13,9 +13,22 @@ from lm_factuality.benchmarks.biographies.scores import score
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.records import read_lines, to_model
-from lm_factuality.sample.claims import Biography, true_scores
 
 _SCORES = {"FActScore": "factscore", "D-FActScore": "d_factscore", "biographies": "num_biographies", "entities": "num_entities"}
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A line of ``sample_ambigbio_truth.jsonl``: the scores of the answer at place ``index`` of the sample's generations, over
+    the claims that were written. Shares from 0 to 1, None for an answer without facts."""
+
+    index: str
+    name: str
+    abstained: bool
+    factscore: float | None
+    d_factscore: float | None
+    num_biographies: int
+    num_entities: int
 
 
 @dataclass(frozen=True)
@@ -34,28 +47,28 @@ class Measure:
         return self.judge - self.truth
 
 
-def read_truth(path: Path) -> list[Biography]:
-    """The biographies of ``sample_ambigbio_truth.jsonl``, without passages and output.
+def read_truth(path: Path) -> list[Truth]:
+    """What is true of the made-up biographies.
 
     Raises:
         DataError: the file cannot be read, or a line is none of it.
     """
-    cure = "make it with: python -m lm_factuality.sample.build --out tasks/sample"
-    return read_lines(path, partial(to_model, Biography), cure, f"this is not the truth of made-up biographies; {cure}")
+    cure = "make it with: make sample"
+    return read_lines(path, partial(to_model, Truth), cure, f"this is not the truth of made-up biographies; {cure}")
 
 
-def compare_with_truth(judged: Sequence[JudgedBiography], truth: Sequence[Biography]) -> list[Measure]:
+def compare_with_truth(judged: Sequence[JudgedBiography], truth: Sequence[Truth]) -> list[Measure]:
     """The scores of ``judged`` beside those over the claims that were written.
 
     Raises:
         DataError: the truth of a response is missing.
     """
     ours = [scores_of(each) for each in judged]
-    true = [{} if known.abstained else true_scores(known.sentences) for known in truth_of(judged, truth)]
+    true = [{} if known.abstained else vars(known) for known in truth_of(judged, truth)]
     return [measure(label, name, ours, true) for label, name in _SCORES.items()]
 
 
-def truth_of(judged: Sequence[JudgedBiography], truth: Sequence[Biography]) -> list[Biography]:
+def truth_of(judged: Sequence[JudgedBiography], truth: Sequence[Truth]) -> list[Truth]:
     """What is true of each response.
 
     Raises:

@@ -8,8 +8,9 @@ from itertools import combinations
 from typing import Any
 
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
-from lm_factuality.sample.biography_truth import Measure, compare_with_truth, measure, scores_of, truth_of
-from lm_factuality.sample.claims import Biography, BiographySentence
+from lm_factuality.ground.records import to_model
+from lm_factuality.sample.biography_truth import Measure, Truth, compare_with_truth, measure, scores_of, truth_of
+from tests.bench.sample.claims import Biography, BiographySentence
 
 _WORD = re.compile(r"\w+")
 
@@ -43,7 +44,7 @@ def compare_steps(judged: Sequence[JudgedBiography], truth: Sequence[Biography])
     on_facts = [_scores_on_facts(each, its) for each, its in zip(judged, facts, strict=True)]
     answered = [{"answered": not each.abstained} for each in judged], [{"answered": not known.abstained} for known in told]
     measures = (
-        *compare_with_truth(judged, truth),
+        *compare_with_truth(judged, [to_model(Truth, each.to_truth()) for each in truth]),
         measure("FActScore, same facts", "factscore", ours, on_facts),
         measure("D-FActScore, same facts", "d_factscore", ours, on_facts),
         measure("answered", "answered", *answered),

@@ -11,10 +11,11 @@ from lm_factuality.benchmarks.biographies.link import link
 from lm_factuality.benchmarks.biographies.scores import score
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
 from lm_factuality.ground.errors import DataError
-from lm_factuality.sample.biographies import PASSAGES, build_biographies
 from lm_factuality.sample.biography_truth import read_truth
-from lm_factuality.sample.build import write_biographies
-from lm_factuality.sample.world import build_world
+from tests.bench.sample.biographies import PASSAGES, build_biographies
+from tests.bench.sample.build import write_biographies
+from tests.bench.sample.claims import read_biographies
+from tests.bench.sample.world import build_world
 from tests.conftest import TASKS
 from tests.sample.steps import compare_steps, known_facts
 
@@ -29,7 +30,7 @@ def biographies():
 
 @pytest.fixture(scope="module")
 def truth():
-    return read_truth(SAMPLE / NAMES[2])
+    return read_biographies(SAMPLE / NAMES[2])
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from judges.config import load_judge_config
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies.generations import read_generations
 from lm_factuality.benchmarks.biographies.method import judge_biographies
-from lm_factuality.sample.biography_truth import read_truth
+from tests.bench.sample.claims import read_biographies
 from tests.conftest import TASKS
 from tests.sample.steps import compare_steps
 
@@ -19,7 +19,7 @@ def comparison(tmp_path_factory):
     generations = read_generations([TASKS / "sample" / "sample_ambigbio_generations.json"])
     with Judge.open(load_judge_config("lexical"), store=store) as judge:
         judged = judge_biographies(judge, generations)
-    return compare_steps(judged, read_truth(TASKS / "sample" / "sample_ambigbio_truth.jsonl"))
+    return compare_steps(judged, read_biographies(TASKS / "sample" / "sample_ambigbio_truth.jsonl"))
 
 
 @pytest.mark.parametrize("which", ["D-FActScore", "D-FActScore, same facts"])

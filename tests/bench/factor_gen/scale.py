@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 
 from lm_factuality.ground.errors import DataError
-from lm_factuality.sample.articles import training_stream
-from lm_factuality.sample.world import build_world
+from tests.bench.sample.articles import training_stream
+from tests.bench.sample.world import build_world
 from tests.bench.timing import Record
 
 _TOLD_OF_A_WORLD = 500  # articles before the next world begins

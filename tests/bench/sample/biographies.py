@@ -19,11 +19,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lm_factuality.ground.packaged import load_yaml
-from lm_factuality.sample.answers import other_values
-from lm_factuality.sample.articles import Article, corpus
-from lm_factuality.sample.claims import NOT_CLAIMED, Biography, BiographySentence, Kind, Page, attributes, claims_of
-from lm_factuality.sample.render import FRAMES, Sentence, render, subject_wordings
-from lm_factuality.sample.world import Entity, World
+from tests.bench.sample.answers import other_values
+from tests.bench.sample.articles import Article, corpus
+from tests.bench.sample.claims import NOT_CLAIMED, Biography, BiographySentence, Kind, Page, attributes, claims_of
+from tests.bench.sample.render import FRAMES, Sentence, render, subject_wordings
+from tests.bench.sample.world import Entity, World
 
 PASSAGES = 5
 _LENGTH = (4, 7)  # sentences a biography, or a half of a merged one

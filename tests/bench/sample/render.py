@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lm_factuality.ground.packaged import load_yaml
-from lm_factuality.sample.world import Entity
+from tests.bench.sample.world import Entity
 
 FRAMES: Mapping[str, Mapping[str, Sequence[str]]] = load_yaml(__package__, "frames.yaml")
 """All sentence forms: kind of entity, then topic, then the forms."""

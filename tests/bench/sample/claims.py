@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from lm_factuality.ground.packaged import load_yaml
-from lm_factuality.sample.articles import Article
-from lm_factuality.sample.render import Sentence
-from lm_factuality.sample.world import Entity
+from lm_factuality.ground.records import read_lines, to_model
+from tests.bench.sample.articles import Article
+from tests.bench.sample.render import Sentence
+from tests.bench.sample.world import Entity
 
 Kind: TypeAlias = Literal["one", "merged", "apart", "leaking", "errors", "abstained"]
 
@@ -93,6 +96,11 @@ class Biography:
         """The line of the truth file; scores are shares from 0 to 1, null for an answer without facts."""
         about = {"index": self.index, "name": self.name, "kind": self.kind, "abstained": self.abstained}
         return {**about, **true_scores(self.sentences), "sentences": [asdict(sentence) for sentence in self.sentences]}
+
+
+def read_biographies(path: Path) -> list[Biography]:
+    """Those of ``sample_ambigbio_truth.jsonl``, without passages and output."""
+    return read_lines(path, partial(to_model, Biography), "expected made-up biographies")
 
 
 def true_scores(sentences: Sequence[BiographySentence]) -> dict[str, float | int | None]:

@@ -2,7 +2,7 @@
 ``sample_felm.jsonl`` and ``sample_ambigbio*.json`` in the formats of the published benchmarks, the prompts of
 ``sample_longform``, and the encyclopedia itself.
 
-``python -m lm_factuality.sample.build --out tasks/sample``
+``python -m tests.bench.sample.build --out tasks/sample``
 """
 
 import argparse
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.ground.files import write_json, write_lines
-from lm_factuality.sample.answers import build_answers
-from lm_factuality.sample.articles import Article, build_documents, corpus
-from lm_factuality.sample.biographies import build_biographies
-from lm_factuality.sample.world import Entity, World, build_world
+from tests.bench.sample.answers import build_answers
+from tests.bench.sample.articles import Article, build_documents, corpus
+from tests.bench.sample.biographies import build_biographies
+from tests.bench.sample.world import Entity, World, build_world
 
 ANSWERS = 120
 _PROMPTS = {"town": "Tell me about the town of {}.", "institution": "Write an article about the {}."}
@@ -66,7 +66,7 @@ def write_biographies(world: World, folder: Path) -> int:
 
 def main(argv: list[str] | None = None) -> None:
     """Writes the files under ``--out``."""
-    parser = argparse.ArgumentParser(prog="python -m lm_factuality.sample.build", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.sample.build", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder that gets the files")
     parser.add_argument("--seed", type=int, default=0, help="seed of the world (default 0)")
     arguments = parser.parse_args(argv)

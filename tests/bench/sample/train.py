@@ -1,6 +1,6 @@
 """Trains the tiny checkpoints of ``sample_factor`` on the fictional encyclopedia.
 
-``python -m lm_factuality.sample.train --out tasks/sample/models`` writes a byte-level BPE tokenizer and a
+``python -m tests.bench.sample.train --out tasks/sample/models`` writes a byte-level BPE tokenizer and a
 GPT-2-shaped model in safetensors for each size; on a GPU when there is one.
 """
 
@@ -19,8 +19,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from tqdm import tqdm
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-from lm_factuality.sample.articles import training_stream
-from lm_factuality.sample.world import World, build_world
+from tests.bench.sample.articles import training_stream
+from tests.bench.sample.world import World, build_world
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ def train_model(world: World, tokenizer: PreTrainedTokenizerFast, size: Size, se
 
 def main(argv: list[str] | None = None) -> None:
     """Trains every size and writes it under ``--out``."""
-    parser = argparse.ArgumentParser(prog="python -m lm_factuality.sample.train", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.sample.train", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder that gets one folder a model")
     parser.add_argument("--world-seed", type=int, default=0, help="seed of the encyclopedia (default 0)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the training (default 0)")

@@ -5,9 +5,9 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from lm_factuality.sample.articles import corpus, write_article
-from lm_factuality.sample.render import Sentence
-from lm_factuality.sample.world import Entity, World
+from tests.bench.sample.articles import corpus, write_article
+from tests.bench.sample.render import Sentence
+from tests.bench.sample.world import Entity, World
 
 _ERROR_SHARE = 0.18  # of segments; FELM's is 787 of 4,426
 _COREFERENCE_SHARE = 0.12  # of sentences with a pronoun; the paper's sets have 2 to 4% of such contradictions

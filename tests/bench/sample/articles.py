@@ -5,8 +5,8 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lm_factuality.sample.render import Sentence, held_out_forms, render, subject_wordings, topics, training_forms
-from lm_factuality.sample.world import Entity, World, build_world
+from tests.bench.sample.render import Sentence, held_out_forms, render, subject_wordings, topics, training_forms
+from tests.bench.sample.world import Entity, World, build_world
 
 OTHER_WORLDS = 100  # whose inhabitants are the strangers of the training text
 MIN_WORDS = 10  # of a sentence that factor_gen selects (section 3.2.1)
