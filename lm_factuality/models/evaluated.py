@@ -54,7 +54,7 @@ class Exclusion:
         """From rules joined by ``+``, such as ``id:page+title+overlap``, or ``none``.
 
         Raises:
-            ConfigError: an unknown rule, or an overlap of less than one word.
+            ConfigError: an unknown rule.
         """
         names = [] if rules == "none" else rules.split("+")
         ids = [name for name in names if re.fullmatch("id:.+", name)]
@@ -63,8 +63,6 @@ class Exclusion:
                 f"exclude: unknown rule {unknown[0]!r}; expected none, or any of {', '.join(RULES)} and id:KEY joined by +, "
                 "where KEY is the key of the task's rows that holds ids of this very index"
             )
-        if overlap < 1:
-            raise ConfigError(f"overlap_words is {overlap}, expected the number of words in a row, at least 1")
         return cls(tuple(rule.removeprefix("id:") for rule in ids), "title" in names, overlap if "overlap" in names else 0)
 
     def document(self, rows: Iterable[Mapping[str, Any]], texts: Iterable[str]) -> EvaluatedDocument:

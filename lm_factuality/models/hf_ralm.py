@@ -8,16 +8,18 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from lm_eval.api.instance import Instance
+from pydantic import BaseModel, Field
 
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.settings import STRICT, Text, read_settings
 from lm_factuality.harness import retrieved
 from lm_factuality.harness.retrieved import Query
 from lm_factuality.models.evaluated import EvaluatedDocument, Exclusion, Owner, Search
 from lm_factuality.models.hf_tree import Answer, HFTree, TokenRequest
-from lm_factuality.models.ralm import INSERTIONS, Window, augment, windows
+from lm_factuality.models.ralm import Window, augment, windows
 from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Hit
 from lm_factuality.retrieval.passages import Passage
@@ -25,6 +27,25 @@ from lm_factuality.retrieval.passages import Passage
 logger = logging.getLogger(__name__)
 
 _RENAMED = {"protocol": "insertion", "stride": "retrieval_stride"}
+
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class Retrieval(BaseModel):
+    """The options beside those of ``hf-tree``; the class of the model says what they do."""
+
+    model_config = STRICT
+
+    index: Annotated[Text, Field(description="a folder, made by: lm-factuality index build SOURCE --out FOLDER")]
+    retrieval_stride: Count = 8
+    query_length: Count = 32
+    num_documents: Count = 1
+    document_length: Count = 256
+    insertion: Literal["paper", "code"] = "paper"
+    separator: str = "\n"
+    exclude: str = "title+overlap"
+    overlap_words: Count = 13
 
 
 class HFRALM(HFTree):
@@ -47,50 +68,19 @@ class HFRALM(HFTree):
 
     name = "hf-ralm"
 
-    def __init__(
-        self,
-        *args: Any,
-        index: str = "",
-        retrieval_stride: int = 8,
-        query_length: int = 32,
-        num_documents: int = 1,
-        document_length: int = 256,
-        insertion: str = "paper",
-        separator: str = "\n",
-        exclude: str = "title+overlap",
-        overlap_words: int = 13,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         for name, own in _RENAMED.items():
             if name in kwargs:
                 raise ConfigError(f"hf-ralm: {name} is a setting of tasks, which lm_eval gives the model's too; pass {own}=...")
-        if not index:
-            raise ConfigError("hf-ralm needs an index: pass index=FOLDER, made by: lm-factuality index build SOURCE --out FOLDER")
-        self._numbers = {
-            "retrieval_stride": retrieval_stride,
-            "query_length": query_length,
-            "num_documents": num_documents,
-            "document_length": document_length,
-        }
-        for name, value in self._numbers.items():
-            if not isinstance(value, int) or value < 1:
-                raise ConfigError(f"hf-ralm: {name} is {value!r}, expected a whole number of at least 1")
-        if insertion not in INSERTIONS:
-            raise ConfigError(f"hf-ralm: insertion is {insertion!r}, expected one of {', '.join(INSERTIONS)}")
-        self._exclusion = Exclusion.parse(str(exclude), overlap_words)
-        self._index = open_index(index)
-        self._stride, self._query_length = retrieval_stride, query_length
-        self._num_documents, self._document_length = num_documents, document_length
-        self._insertion = insertion
-        self._separator = "" if insertion == "code" else str(separator).replace("\\n", "\n")
+        given = {name: kwargs.pop(name) for name in Retrieval.model_fields if name in kwargs}
+        self._options = options = read_settings(Retrieval, given, self.name)
+        self._exclusion = Exclusion.parse(options.exclude, options.overlap_words)
+        self._index = open_index(options.index)
+        self._separator = "" if options.insertion == "code" else options.separator.replace("\\n", "\n")
         super().__init__(*args, **kwargs)
         if self.backend != "causal":
             raise ConfigError(f"hf-ralm: {type(self.model).__name__} is no decoder; passages are prepended to what it reads")
-        if num_documents * document_length + retrieval_stride >= self.max_length:
-            raise ConfigError(
-                f"hf-ralm: {num_documents} documents of {document_length} tokens leave no room for text in the model's "
-                f"{self.max_length}; lower num_documents or document_length"
-            )
+        self._leave_room(self.max_length, "model's")
         self._document_tokens: dict[int, list[int]] = {}
         self.retrieved: retrieved.Rows = {}
         retrieved.latest = self.retrieved
@@ -105,8 +95,7 @@ class HFRALM(HFTree):
         return {
             "index": self._index.identity,
             "passages": len(self._index),
-            **self._numbers,
-            "insertion": self._insertion,
+            **self._options.model_dump(exclude={"index", "separator", "exclude", "overlap_words"}),
             "separator": self._separator,
             "exclude_id": list(self._exclusion.id_keys),
             "exclude_title": self._exclusion.by_title,
@@ -146,7 +135,7 @@ class HFRALM(HFTree):
         return totals
 
     def _cut(self, requests: Sequence[TokenRequest]) -> list[Window]:
-        return windows([(context, continuation) for _, context, continuation in requests], self._stride)
+        return windows([(context, continuation) for _, context, continuation in requests], self._options.retrieval_stride)
 
     def augmented(
         self, cut: Sequence[Window], sources: Sequence[Instance | None], limits: Sequence[int | None]
@@ -157,16 +146,13 @@ class HFRALM(HFTree):
         Raises:
             ConfigError: a limit leaves no room for text.
         """
-        needed = self._num_documents * self._document_length + self._stride
-        if tight := [limit for limit in limits if limit is not None and limit <= needed]:
-            raise ConfigError(
-                f"hf-ralm: {self._num_documents} documents of {self._document_length} tokens leave no room for text in the "
-                f"task's window of {tight[0]}; lower num_documents or document_length"
-            )
+        for limit in limits:
+            if limit is not None:
+                self._leave_room(limit, "task's window of")
         owners = [_owner(number, source) for number, source in enumerate(sources)]
         search = Search(self._index, self._exclusion, self._documents(owners, sources))
         keys = [(self._words(window), owners[window.request]) for window in cut]
-        found = search.retrieve(keys, self._num_documents)
+        found = search.retrieve(keys, self._options.num_documents)
         without = sum(not found[key][0] for key in keys)
         if without:
             logger.info("hf-ralm: nothing was found for %d of %d windows", without, len(cut))
@@ -174,11 +160,19 @@ class HFRALM(HFTree):
         for window, key in zip(cut, keys, strict=True):
             tokens = [token for hit in reversed(found[key][0]) for token in self._tokens_of(hit.number, hit.passage)]
             limit, source = limits[window.request], sources[window.request]
-            context, targets = augment(window, tokens, self._insertion, self.max_length, self.prefix_token_id, limit)
+            context, targets = augment(window, tokens, self._options.insertion, self.max_length, self.prefix_token_id, limit)
             shown.append((context, targets))
             queries[key]["predicts"].append((source.idx if source else 0, str(self.tok_decode(targets))))
             queries[key]["cut"] = max(queries[key]["cut"], len(window.before) + min(len(tokens), len(context)) - len(context))
         return shown
+
+    def _leave_room(self, tokens: int, what: str) -> None:
+        number, length = self._options.num_documents, self._options.document_length
+        if number * length + self._options.retrieval_stride >= tokens:
+            raise ConfigError(
+                f"hf-ralm: {number} documents of {length} tokens leave no room for text in the {what} {tokens}; "
+                "lower num_documents or document_length"
+            )
 
     def _record(self, key: tuple[str, Owner], hits: list[Hit], excluded: dict[Hit, str], articles: dict[str, int]) -> Query:
         """What results say of a query, with its row if it has one."""
@@ -192,12 +186,12 @@ class HFRALM(HFTree):
         return query
 
     def _words(self, window: Window) -> str:
-        tokens = window.before[-self._query_length :]
+        tokens = window.before[-self._options.query_length :]
         return str(self.tok_decode(tokens, skip_special_tokens=True))
 
     def _tokens_of(self, number: int, passage: Passage) -> list[int]:
         if number not in self._document_tokens:
-            tokens = self.tok_encode(passage.contents, add_special_tokens=False)[: self._document_length]
+            tokens = self.tok_encode(passage.contents, add_special_tokens=False)[: self._options.document_length]
             separator = self.tok_encode(self._separator, add_special_tokens=False) if self._separator else []
             self._document_tokens[number] = [*tokens, *separator]
         return self._document_tokens[number]

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-INSERTIONS = ("paper", "code")
-
 
 @dataclass(frozen=True)
 class Window:

@@ -10,6 +10,7 @@ import pytest
 from lm_factuality.benchmarks import all_benchmarks
 from lm_factuality.harness.run import SUITE_MODELS
 from lm_factuality.models.hf_decoding import HFDecoding
+from lm_factuality.models.hf_ralm import HFRALM, Retrieval
 
 SETTINGS = {name for benchmark in all_benchmarks() for name in benchmark.settings}
 
@@ -20,5 +21,7 @@ def test_no_option_of_a_model_is_a_setting_of_a_task(name):
     options = {each for base in model.__mro__ for each in inspect.signature(base.__init__).parameters}
     if issubclass(model, HFDecoding):
         options |= set(model.kind.model_fields)
+    if model is HFRALM:
+        options |= set(Retrieval.model_fields)
     assert {"protocol", "window", "stride"} <= SETTINGS
     assert not options & SETTINGS
