@@ -22,7 +22,7 @@ from judges.backends.server import BadReply, answer_in
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.harness import thinking
 from lm_factuality.harness.internals import internal
-from lm_factuality.harness.requests import MAX_FAILURES, Encoder, is_a, is_refusal, scored_loglikelihood
+from lm_factuality.harness.requests import MAX_FAILURES, Encoder, cached, is_a, is_refusal, scored_loglikelihood
 from lm_factuality.harness.scored import WordAnswer
 
 logger = logging.getLogger(__name__)
@@ -156,12 +156,8 @@ class _Server:
         """A reply to each, from lm_eval's response cache where it has it; one with an error where there is none."""
         generation, *tokens = self._arguments
         generation = thinking.room_to_think(generation, *tokens) if tokens and not extra else {**generation, **extra}
-        cache = getattr(self._lm.cache_hook, "dbdict", None)
         keys = [(each.args[0], generation, "whole reply") for each in asked]
-        replies: dict[int, Answer] = {}
-        if cache is not None:
-            names = [internal("lm_eval.api.model:hash_args")("generate_until", key) for key in keys]
-            replies = {number: cache[name] for number, name in enumerate(names) if name in cache}
+        replies: dict[int, Answer] = cached(self._lm, "generate_until", keys)
         if missing := [number for number in range(len(asked)) if number not in replies]:
             with self._whole_replies():
                 calls = asyncio.run(self._call_all([(self._message(asked[number].args[0]), keys[number]) for number in missing]))

@@ -218,14 +218,8 @@ def logprob_of(answer: Answer) -> tuple[float | None, str]:
 
 def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Answer]:
     """Answers in order, from lm_eval's response cache where it has them; a text is the reason why there is none."""
-    cache = getattr(lm.cache_hook, "dbdict", None)
-    answers: dict[int, Answer] = {}
-    if cache is not None:
-        hash_args = internal("lm_eval.api.model:hash_args")
-        for index, each in enumerate(encoded):
-            name = hash_args("loglikelihood", each.key)
-            if name in cache:
-                answers[index] = cache[name]
+    answers: dict[int, Answer] = cached(lm, "loglikelihood", [each.key for each in encoded])
+    if answers:
         logger.info("%d of %d answers are in the cache", len(answers), len(encoded))
     missing = [index for index in range(len(encoded)) if index not in answers]
     rest = [encoded[index] for index in missing]
@@ -235,6 +229,15 @@ def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> lis
     found = _score_on_server(lm, rest, disable_tqdm) if is_a(lm, "TemplateAPI") else _score_tokens(lm, rest, disable_tqdm)
     answers.update(zip(missing, found, strict=True))
     return [answers[index] for index in range(len(encoded))]
+
+
+def cached(lm: LM, method: str, keys: Sequence[Any]) -> dict[int, Any]:
+    """What lm_eval's response cache has for requests, by their places; ``keys`` are the arguments that name them there."""
+    cache = getattr(lm.cache_hook, "dbdict", None)
+    if cache is None:
+        return {}
+    names = [internal("lm_eval.api.model:hash_args")(method, key) for key in keys]
+    return {place: cache[name] for place, name in enumerate(names) if name in cache}
 
 
 def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Any]:

@@ -10,6 +10,7 @@ import logging
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +21,16 @@ from lm_factuality.ground.suite import find_config, read_config
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.own_data import YAML_FOLDER
 
-SUITE_MODELS: Mapping[str, str] = {
-    "hf-tree": "lm_factuality.models.hf_tree:HFTree",
-    "hf-ralm": "lm_factuality.models.hf_ralm:HFRALM",
-    "hf-prefix-free": "lm_factuality.models.hf_tree:HFPrefixFree",
-    "hf-dola": "lm_factuality.models.hf_decoding:HFDoLa",
-    "hf-contrastive": "lm_factuality.models.hf_decoding:HFContrastive",
-    "constant-answer": "lm_factuality.models.baselines:ConstantAnswer",
-    "surface-baseline": "lm_factuality.models.baselines:SurfaceBaseline",
-}
-
 
 def register_models() -> None:
-    """Makes the suite's models known to lm_eval by name."""
+    """Makes the suite's models, and those of other packages, known to lm_eval by the names of their entry points, which later
+    releases of it read themselves."""
     import lm_eval.models  # noqa: F401  first: a model registered before it would hide the built-in ones
 
     model_registry = internal("lm_eval.api.registry:model_registry")
-    for name, target in SUITE_MODELS.items():
-        if name not in model_registry:
-            model_registry.register(name, target=target)
+    for point in entry_points(group="lm_eval.models"):
+        if point.name not in model_registry:
+            model_registry.register(point.name, target=point.value)
 
 
 logger = logging.getLogger(__name__)
