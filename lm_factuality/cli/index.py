@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lm_factuality.cli.actions import Command, add_action
 from lm_factuality.ground.console import print_table
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from lm_factuality.retrieval.bm25 import BM25Parameters
     from lm_factuality.retrieval.dense import DenseParameters
     from lm_factuality.retrieval.index import Hit
+
+Built = TypeVar("Built")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -34,16 +37,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def _build_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "sources",
-        nargs="+",
-        metavar="SOURCE",
-        help=".tsv or .jsonl (also .gz), .parquet, a folder of the datasets library, or hub:NAME[:CONFIG[:SPLIT]]",
-    )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the index")
+    add_sources(parser, "DIR", "folder for the index", "id=A,title=B,text=C", "id, title, text")
     parser.add_argument("--kind", choices=("bm25", "dense"), default="bm25", help="default %(default)s")
-    for name in ("--k1", "--b"):  # fixed by Tantivy; an error says so
-        parser.add_argument(name, type=float, help=argparse.SUPPRESS)
     parser.add_argument(
         "--stemmer",
         choices=("english", "none"),
@@ -56,23 +51,40 @@ def _build_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--precision", choices=("float16", "float32"), help="dense: of the vectors (default float16)")
     parser.add_argument("--words", type=int, metavar="N", help="split texts into passages of N words")
+
+
+def add_sources(parser: argparse.ArgumentParser, kind: str, out: str, fields: str, defaults: str) -> None:
+    """The options of whatever is built from passages."""
     parser.add_argument(
-        "--fields", default="", metavar="id=A,title=B,text=C", help="columns of the source (default id, title, text)"
+        "sources",
+        nargs="+",
+        metavar="SOURCE",
+        help=".tsv or .jsonl (also .gz), .parquet, a folder of the datasets library, or hub:NAME[:CONFIG[:SPLIT]]",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace the index in DIR when the new one is ready")
+    parser.add_argument("--out", type=Path, required=True, metavar=kind, help=out)
+    parser.add_argument("--fields", metavar=fields, help=f"columns of the source (default {defaults})")
+    parser.add_argument("--overwrite", action="store_true", help=f"replace {kind} when the new one is ready")
 
 
-def _build(parsed: argparse.Namespace) -> int:
-    from lm_factuality.retrieval.build import build_index
+def from_sources(build: Callable[..., Built], parsed: argparse.Namespace, **options: Any) -> Built:
+    """What ``build`` makes of the sources that are named.
+
+    Raises:
+        DataError: it was interrupted, among others.
+    """
     from lm_factuality.retrieval.passages import parse_fields
 
     fields = parse_fields(parsed.fields) if parsed.fields else None
     try:
-        built = build_index(
-            parsed.sources, parsed.out, _parameters(parsed), words=parsed.words, fields=fields, overwrite=parsed.overwrite
-        )
+        return build(parsed.sources, parsed.out, fields=fields, overwrite=parsed.overwrite, **options)
     except KeyboardInterrupt:
         raise DataError(f"interrupted; give the same command again to go on with {parsed.out}.partial") from None
+
+
+def _build(parsed: argparse.Namespace) -> int:
+    from lm_factuality.retrieval.build import build_index
+
+    built = from_sources(build_index, parsed, parameters=_parameters(parsed), words=parsed.words)
     sys.stdout.write(f"{parsed.out}: {len(built):,} passages, index {built.identity}\n")
     return 0
 
@@ -82,7 +94,7 @@ def _parameters(parsed: argparse.Namespace) -> BM25Parameters | DenseParameters:
     from lm_factuality.retrieval.bm25 import BM25Parameters
     from lm_factuality.retrieval.dense import DenseParameters
 
-    kinds = {"bm25": ("k1", "b", "stemmer"), "dense": ("model", "precision")}
+    kinds = {"bm25": ("stemmer",), "dense": ("model", "precision")}
     for kind, names in kinds.items():
         for name in names:
             if kind != parsed.kind and getattr(parsed, name) is not None:
@@ -97,11 +109,7 @@ def _info(parsed: argparse.Namespace) -> int:
     manifest = read_manifest(parsed.index)
     check_files(parsed.index, manifest, sums=True if parsed.verify else None)
     parameters = ", ".join(f"{name} {value}" for name, value in manifest.parameters.items() if name != "fields")
-    sources = [
-        f"source {source.path}: "
-        + (f"revision {source.revision}" if source.revision else f"{source.size:,} bytes, SHA-256 {source.sha256}")
-        for source in manifest.sources
-    ]
+    sources = [f"source {source.path}: {source.version}" for source in manifest.sources]
     print_table(
         f"{parsed.index}: {manifest.kind} index {manifest.identity}",
         ("file", "#bytes", "SHA-256"),

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from lm_factuality.cli.actions import Command, add_action
+from lm_factuality.cli.index import add_sources, from_sources
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import DataError
 
@@ -12,15 +13,7 @@ from lm_factuality.ground.errors import DataError
 def options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     build = add_action(actions, "knowledge build", "write pages from files or datasets to a SQLite file", _build)
-    build.add_argument(
-        "sources",
-        nargs="+",
-        metavar="SOURCE",
-        help=".tsv or .jsonl (also .gz), .parquet, a folder of the datasets library, or hub:NAME[:CONFIG[:SPLIT]]",
-    )
-    build.add_argument("--out", type=Path, required=True, metavar="FILE", help="the SQLite file")
-    build.add_argument("--fields", default="", metavar="title=A,text=B", help="columns of the source (default title, text)")
-    build.add_argument("--overwrite", action="store_true", help="replace FILE when the new one is ready")
+    add_sources(build, "FILE", "the SQLite file", "title=A,text=B", "title, text")
     info = add_action(actions, "knowledge info", "what a knowledge source holds, and a page of it", _info)
     info.add_argument("path", type=Path, metavar="FILE", help="the SQLite file, or one of FActScore's")
     info.add_argument("--title", help="print the passages of this page")
@@ -29,13 +22,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def _build(parsed: argparse.Namespace) -> int:
     from lm_factuality.retrieval.build import build_knowledge
-    from lm_factuality.retrieval.passages import parse_fields
 
-    fields = parse_fields(parsed.fields) if parsed.fields else None
-    try:
-        built = build_knowledge(parsed.sources, parsed.out, fields=fields, overwrite=parsed.overwrite)
-    except KeyboardInterrupt:
-        raise DataError(f"interrupted; give the same command again to go on with {parsed.out}.partial") from None
+    built = from_sources(build_knowledge, parsed)
     assert built.manifest is not None
     sys.stdout.write(f"{parsed.out}: {len(built):,} pages of {built.manifest.rows:,} rows, knowledge {built.identity}\n")
     return 0
@@ -60,9 +48,7 @@ def _info(parsed: argparse.Namespace) -> int:
     rows = [("pages", f"{len(source):,}"), ("bytes", f"{parsed.path.stat().st_size:,}"), ("identity", source.identity)]
     if manifest is not None:
         rows += [("rows", f"{manifest.rows:,}"), ("built", manifest.built), ("by", f"lm-factuality {manifest.suite_version}")]
-        for each in manifest.sources:
-            pinned = f"revision {each.revision}" if each.revision else f"{each.size:,} bytes, SHA-256 {each.sha256}"
-            rows.append(("source", f"{each.path}: {pinned}"))
+        rows += [("source", f"{each.path}: {each.version}") for each in manifest.sources]
     notes = [] if manifest else ["No manifest: not made by lm-factuality, as FActScore's own files are not."]
     print_table(str(parsed.path), ("what", "value"), rows, [*notes, *(["The whole file is sound."] if parsed.verify else [])])
     return 0

@@ -12,7 +12,7 @@ import tempfile
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,23 +34,18 @@ _DIGITS = 5  # of a score that count; sums of 32-bit floats differ behind them w
 
 @dataclass(frozen=True)
 class BM25Parameters:
-    """The stemmer. ``k1`` and ``b`` are Tantivy's, and stand here so that an index's manifest says them."""
+    """The stemmer; the rest is Tantivy's."""
 
-    k1: float = 1.2
-    b: float = 0.75
     stemmer: str = "english"
     kind: ClassVar[str] = "bm25"
 
     def __post_init__(self) -> None:
-        for name, fixed in (("k1", 1.2), ("b", 0.75)):
-            if getattr(self, name) != fixed:
-                raise ConfigError(f"{name}: found {getattr(self, name)}, but Tantivy's BM25 has {name} = {fixed}; leave it out")
         if self.stemmer not in STEMMERS:
             raise ConfigError(f"stemmer: found {self.stemmer!r}, expected {' or '.join(STEMMERS)}")
 
     def recorded(self) -> dict[str, Any]:
         """What the manifest says."""
-        return {"method": "tantivy", **asdict(self)}
+        return {"method": "tantivy", "k1": 1.2, "b": 0.75, "stemmer": self.stemmer}
 
     def check(self) -> None:
         """BM25 needs nothing that may be missing."""

@@ -50,6 +50,10 @@ class SourceRecord:
     sha256: str | None = None
     revision: str | None = None
 
+    @property
+    def version(self) -> str:
+        return f"revision {self.revision}" if self.revision else f"{self.size:,} bytes, SHA-256 {self.sha256}"
+
 
 def parse_fields(argument: str) -> Fields:
     """``id=..,title=..,text=..``, in any order and number.

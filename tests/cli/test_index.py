@@ -78,12 +78,14 @@ WRONG = {
     "no index for info": (["info", "{1}"], "no manifest.json in it, so it is no index"),
     "index exists": (["build", ENCYCLOPEDIA, "--out", "{0}"], "exists; give another folder, or --overwrite"),
     "no source": (["build", "gone.tsv", "--out", "{1}/new"], "gone.tsv: no such file"),
-    "b": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--b", "0.4"], "b: found 0.4, but Tantivy's BM25 has b = 0.75"),
     "words": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--words", "0"], "words is 0"),
     "field": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--fields", "txt=a"], "did you mean text?"),
     "column": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--fields", "text=body"], "encyclopedia.jsonl:1: no column 'body'"),
     "model of BM25": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--model", "m"], "--model is for --kind dense"),
-    "k1 of dense": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--kind", "dense", "--k1", "1"], "--k1 is for --kind bm25"),
+    "stemmer of dense": (
+        ["build", ENCYCLOPEDIA, "--out", "{1}/new", "--kind", "dense", "--stemmer", "none"],
+        "--stemmer is for --kind bm25",
+    ),
 }
 
 
