@@ -12,9 +12,9 @@ from pathlib import Path
 
 import httpx
 from filelock import FileLock
-from tqdm import tqdm
 
 from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.files import whole_file
 from lm_factuality.ground.sources import Source
 
 logger = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ def locate(source: Source, data_dir: str | Path | None = None) -> Located:
 
 
 def fetch(source: Source) -> Path:
-    """The checked download of ``source``, made now if it is not there; an interrupted one is taken up where it ended.
+    """The checked download of ``source``, made now if it is not there: a few megabytes, whole or not at all.
 
     Raises:
         DataError: no network, a refusal, or content that is not what the registry names.
@@ -142,32 +142,12 @@ def check(source: Source, path: Path) -> None:
 
 
 def _download(source: Source, path: Path) -> None:
-    part = path.with_name(f"{path.name}.part")
     url = f"{os.environ.get('LM_FACTUALITY_MIRROR', _HOST)}/{source.repository}/{source.commit}/{source.path}"
-    done = part.stat().st_size if part.exists() else 0
-    headers = {"Range": f"bytes={done}-", "Accept-Encoding": "identity"} if done else {"Accept-Encoding": "identity"}
-    with httpx.stream("GET", url, headers=headers, timeout=_TIMEOUT, follow_redirects=True, verify=tls_context()) as response:
-        if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-            logger.info("%s: the interrupted download is complete", source.name)
-        else:
-            response.raise_for_status()
-            resumed = response.status_code == httpx.codes.PARTIAL_CONTENT
-            total = int(response.headers.get("Content-Length", 0)) + (done if resumed else 0)
-            with (
-                part.open("ab" if resumed else "wb") as file,
-                tqdm(total=total or None, initial=done if resumed else 0, unit="B", unit_scale=True, desc=source.name) as bar,
-            ):
-                for chunk in response.iter_bytes():
-                    file.write(chunk)
-                    bar.update(len(chunk))
-    try:
-        check(source, part)
-    except DataError:
-        part.unlink()
-        raise DataError(
-            f"{source.name}: what {url} sent is not git blob {source.blob}; nothing was kept, try again later"
-        ) from None
-    part.replace(path)
+    response = httpx.get(url, timeout=_TIMEOUT, follow_redirects=True, verify=tls_context()).raise_for_status()
+    with whole_file(path) as part:
+        part.write_bytes(response.content)
+        if blob_id(part) != source.blob:
+            raise DataError(f"{source.name}: what {url} sent is not git blob {source.blob}; nothing was kept, try again later")
 
 
 def _unreachable(source: Source, why: str) -> DataError:

@@ -1,10 +1,9 @@
-"""Downloads against a real HTTP server on this machine: checked, resumed, never half-written."""
+"""Downloads against a real HTTP server on this machine: checked, never half-written."""
 
 from __future__ import annotations
 
 import http.server
 import logging
-import re
 import subprocess
 import threading
 from functools import partial
@@ -23,28 +22,23 @@ from lm_factuality.ground.sources import Source
 CONTENT = b"doc_id,prefix\n" + b"1,some text\n" * 40_000
 
 
-class RangeHandler(http.server.SimpleHTTPRequestHandler):
-    """Serves files and honours Range; breaks the first answer off where the server is told to."""
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves files; breaks the first answer off where the server is told to."""
 
     def do_GET(self):
         content = Path(self.translate_path(self.path))
-        self.server.requests.append(self.headers.get("Range"))
+        self.server.requests.append(self.path)
         if not content.is_file():
             self.send_error(404)
             return
-        body, start = content.read_bytes(), 0
-        if match := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or ""):
-            start = int(match[1])
-            if start >= len(body):
-                self.send_error(416)
-                return
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(body) - start))
+        body = content.read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         stop = len(body)
         if self.server.break_at:
             stop, self.server.break_at = self.server.break_at, None
-        self.wfile.write(body[start:stop])
+        self.wfile.write(body[:stop])
 
     def log_message(self, *_):
         pass
@@ -60,7 +54,7 @@ def source(tmp_path) -> Source:
 
 @pytest.fixture
 def server(tmp_path, source, monkeypatch):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(RangeHandler, directory=tmp_path / "upstream"))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=tmp_path / "upstream"))
     server.requests, server.break_at = [], None
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("LM_FACTUALITY_MIRROR", f"http://127.0.0.1:{server.server_port}")
@@ -90,23 +84,13 @@ def test_a_download_is_checked_and_kept(source, server):
     assert len(server.requests) == 1
 
 
-def test_an_interrupted_download_is_taken_up_where_it_ended(source, server):
+def test_an_interrupted_download_leaves_nothing_and_is_made_again(source, server):
     server.break_at = 200_000
     with pytest.raises(DataError, match="cannot be downloaded"):
         fetch(source)
-    assert parts(source) == ["rows.csv.part"]
-    kept = cached_path(source).with_name("rows.csv.part").stat().st_size
-    assert 0 < kept <= 200_000
+    assert parts(source) == []
     assert fetch(source).read_bytes() == CONTENT
-    assert server.requests == [None, f"bytes={kept}-"]
     assert parts(source) == ["rows.csv"]
-
-
-def test_a_part_that_is_complete_is_not_asked_for_again(source, server):
-    part = cached_path(source).with_name("rows.csv.part")
-    part.parent.mkdir(parents=True)
-    part.write_bytes(CONTENT)
-    assert fetch(source).read_bytes() == CONTENT
 
 
 def test_other_content_is_refused_and_nothing_is_kept(source, server, tmp_path):
