@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import tantivy
 from tantivy import Filter, Occur, Query
@@ -37,7 +37,7 @@ class BM25Parameters:
     """The stemmer; the rest is Tantivy's."""
 
     stemmer: str = "english"
-    kind: ClassVar[str] = "bm25"
+    kind: ClassVar[Literal["bm25"]] = "bm25"
 
     def __post_init__(self) -> None:
         if self.stemmer not in STEMMERS:

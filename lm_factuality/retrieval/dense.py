@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ class DenseParameters:
 
     model: str = "sentence-transformers/gtr-t5-base"
     precision: str = "float16"
-    kind: ClassVar[str] = "dense"
+    kind: ClassVar[Literal["dense"]] = "dense"
 
     def __post_init__(self) -> None:
         if self.precision not in _PRECISIONS:

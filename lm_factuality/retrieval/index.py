@@ -8,16 +8,16 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tqdm import tqdm
 
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import sha256_of
+from lm_factuality.ground.records import to_model
 from lm_factuality.retrieval.passages import Passage, PassageStore, SourceRecord
 
 FORMAT = 2  # 1: BM25 of our own, before Tantivy
-KINDS = ("bm25", "dense")
 NAME = "manifest.json"
 PARTIAL = ".partial"
 _CHECKED_AT_OPENING = 64 << 20  # bytes of an index whose sums are compared each time it is opened
@@ -41,7 +41,7 @@ class Manifest:
     the same passages may differ, it does not.
     """
 
-    kind: str
+    kind: Literal["bm25", "dense"]
     parameters: Mapping[str, Any]
     sources: tuple[SourceRecord, ...]
     num_passages: int
@@ -123,11 +123,7 @@ def _parse(values: Any) -> Manifest:
     if values["format"] != FORMAT:
         older = " (1 was the suite's own BM25, before Tantivy)" if values["format"] == 1 else ""
         raise ValueError(f"format {values['format']!r}, but this version of the suite reads format {FORMAT}{older}")
-    if values["kind"] not in KINDS:
-        raise ValueError(f"kind {values['kind']!r}, expected {' or '.join(KINDS)}")
-    sources = tuple(SourceRecord(**record) for record in values["sources"])
-    files = tuple(IndexFile(**file) for file in values["files"])
-    manifest = Manifest(**{**values, "sources": sources, "files": files})
+    manifest = to_model(Manifest, values)
     if any(Path(file.name).is_absolute() or ".." in Path(file.name).parts for file in manifest.files):
         raise ValueError("a file that lies outside the folder")
     return manifest

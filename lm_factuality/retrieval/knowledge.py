@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.records import to_model
 from lm_factuality.retrieval.passages import SourceRecord
 
 TABLE, MANIFEST = "documents", "lm_factuality_manifest"
@@ -115,8 +116,7 @@ class Knowledge:
             values: dict[str, Any] = json.loads(rows[0][0])
             if values["format"] != FORMAT:
                 raise ValueError(f"format {values['format']!r}, but this version of the suite reads {FORMAT}")
-            values["sources"] = tuple(SourceRecord(**record) for record in values["sources"])
-            return KnowledgeManifest(**values)
+            return to_model(KnowledgeManifest, values)
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{self.path}: its manifest cannot be read: {error}; {_AGAIN}") from error
 

@@ -73,7 +73,7 @@ def test_counts_report_and_a_second_run(options, site, tmp_path, capsys):
         rows = {row["url"]: row for row in csv.DictReader(file)}
     assert rows[site.url("/b")]["outcome"] == "fetched"
     assert rows[site.url("/b")]["final_url"] == site.url("/a")
-    assert rows[site.url("/b")]["from_cache"] == "True"
+    assert rows[site.url("/b")]["from_cache"] == "true"
     assert rows["common knowledge"]["outcome"] == "not a link"
 
     site.routes["/gone"] = page()

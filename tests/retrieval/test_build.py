@@ -308,7 +308,7 @@ DAMAGE = {
     "manifest a list": (lambda folder: (folder / "manifest.json").write_text("[]"), ["no key 'format'", AGAIN]),
     "later format": (edit(format=3), ["format 3, but this version of the suite reads format 2", AGAIN]),
     "before Tantivy": (edit(format=1), ["format 1, but this version", "reads format 2 (1 was the suite's own BM25", AGAIN]),
-    "unknown kind": (edit(kind="sparse"), ["kind 'sparse', expected bm25 or dense"]),
+    "unknown kind": (edit(kind="sparse"), ["'kind': found 'sparse', expected bm25 or dense"]),
     "key missing": (edit(files=[{"name": "a"}]), ["not a manifest of an index", AGAIN]),
     "file outside": (edit(files=[{"name": "../a", "size": 1, "sha256": ""}]), ["a file that lies outside the folder"]),
     "absolute": (edit(files=[{"name": "/a", "size": 1, "sha256": ""}]), ["a file that lies outside the folder"]),

@@ -1,8 +1,6 @@
 """References on disk, one JSON file a link, written whole or not at all, and the report on what became of the links."""
 
-import csv
 import hashlib
-import io
 import json
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -11,8 +9,9 @@ from typing import Any
 
 from lm_factuality import __version__
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.ground.files import write_text
+from lm_factuality.ground.files import write_json, write_text
 from lm_factuality.ground.published import cache_folder
+from lm_factuality.ground.tables import write_table
 from lm_factuality.retrieval.references.links import KINDS, UNREACHED
 
 _FORMAT = 1
@@ -128,25 +127,20 @@ class Report:
             | {"from_cache": from_cache, "num_characters": len(reference.text or "")}
             for reference, from_cache in sorted(self.found, key=lambda pair: pair[0].url)
         ]
-        write_text(path, self._csv(rows) if path.suffix.lower() == ".csv" else self._json(rows))
+        if path.suffix.lower() == ".csv":
+            rows += [{"url": entry, "outcome": "not a link"} for entry in self.not_links]
+            write_table(path, rows, _COLUMNS)
+        else:
+            write_json(path, self._content(rows))
 
-    def _csv(self, rows: list[dict[str, Any]]) -> str:
-        text = io.StringIO()
-        writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        writer.writerows({"url": entry, "outcome": "not a link"} for entry in self.not_links)
-        return text.getvalue()
-
-    def _json(self, rows: list[dict[str, Any]]) -> str:
-        content = {
+    def _content(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
             "suite_version": __version__,
             "counts": {name: {"this_run": new, "from_cache": old} for name, new, old, _ in self.counts()},
             "dead": [row for row in rows if row["outcome"] != "fetched"],
             "links": rows,
             "not_links": list(self.not_links),
         }
-        return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
 def check_format(path: Path) -> None:
