@@ -177,8 +177,3 @@ def parse_passage(text: str) -> Passage:
     """``text`` as a passage; a first line ``Title: ...`` is its title, as the citations of D-FActScore have it."""
     match = _TITLED.fullmatch(text)
     return Passage(match["text"], match["title"].strip()) if match else Passage(text)
-
-
-def split_passages(joined: str) -> tuple[Passage, ...]:
-    """The passages of a text in which each begins with a line ``Title: ...``."""
-    return tuple(parse_passage(part) for part in re.split(r"\n(?=Title: )", joined) if part.strip())

@@ -63,11 +63,6 @@ def begin_run(output_path: str | None, only_predicts: bool = False) -> None:
     _run.purses.clear()
 
 
-def failures() -> list[str]:
-    """What judges could not do since ``begin_run``, each with the command that resumes; in the first process those of all."""
-    return list(_run.failures)
-
-
 def raise_failures() -> None:
     """
     Raises:

@@ -250,7 +250,7 @@ def test_without_an_output_path_generations_are_kept_in_the_cache(evaluate, data
     )
     (saved,) = (home / "generations").iterdir()
     assert len(saved.read_text(encoding="utf-8").splitlines()) == 2
-    assert judging.failures() == []
+    assert judging._run.failures == []
 
 
 def test_predict_only_asks_no_judge(run, server, write_judge, tmp_path):
@@ -385,7 +385,7 @@ def _one_of_two(rank: int, folder: Path, found) -> None:
     setup = judging.Judging(FELM_GEN, config, "judge.yaml", folder / "store.sqlite", {})
     verdicts = judging.JudgingFilter(setup).apply([["It is so."]] * len(docs), docs)
     assert len(verdicts) == len(docs)
-    found.put((rank, judging.failures()))
+    found.put((rank, judging._run.failures))
     distributed.destroy_process_group()
 
 
@@ -411,15 +411,15 @@ def test_the_tasks_of_a_run_share_one_budget(server, write_judge, tmp_path, monk
         """Judges what no task before has asked about; a task reads the judge's file for itself."""
         found = judging.Judging(FELM_GEN, load_judge_config(judge), str(judge), tmp_path / "store.sqlite", {})
         found.judge(docs, [[f"{answer}\n\nIt is old."]] * len(docs))
-        return judging.failures()
+        return judging._run.failures
 
     judging.begin_run(str(tmp_path))
     assert task("It opened in 1870.") == []
     assert len(server.bodies) == 6
     for number, answer in enumerate(("It opened in 1871.", "It opened in 1872."), 1):
         assert said in task(answer)[-1]
-        assert "$0.000000 spent on 0 calls and $0.120000 by earlier tasks of the run" in judging.failures()[-1]
-        assert (len(judging.failures()), len(server.bodies)) == (number, 6)
+        assert "$0.000000 spent on 0 calls and $0.120000 by earlier tasks of the run" in judging._run.failures[-1]
+        assert (len(judging._run.failures), len(server.bodies)) == (number, 6)
     judging.begin_run(str(tmp_path))
     assert task("It opened in 1871.") == []
     assert len(server.bodies) == 12

@@ -6,6 +6,7 @@ How good its probabilities of support are: ranking, decisions, and whether they 
 import argparse
 import json
 import math
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from tqdm import tqdm
 
 from judges.lexical.comparison import compare
 from judges.lexical.model import COEFFICIENTS, LexicalModel, load_model
-from judges.lexical.words import Passage, split_passages
+from judges.lexical.words import Passage, parse_passage
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.drawing import new_figure, save_figure
 from lm_factuality.ground.errors import DataError, FactualityError
@@ -30,6 +31,11 @@ Flags = npt.NDArray[np.bool_]
 
 BINS = 10
 _LOG = "autoais_log"  # the name that the ALCE citation scorer gives to its list of decisions
+
+
+def split_passages(joined: str) -> tuple[Passage, ...]:
+    """The passages of a text in which each begins with a line ``Title: ...``."""
+    return tuple(parse_passage(part) for part in re.split(r"\n(?=Title: )", joined) if part.strip())
 
 
 @dataclass(frozen=True)
