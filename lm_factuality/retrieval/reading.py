@@ -81,7 +81,13 @@ def open_reader(source: str, names: Fields) -> Reader:
         return DatasetReader(source)
     tsv = partial(tables.csv_rows, delimiter="\t")
     of_passage = partial(tables.parquet_rows, needed=(names.text,), optional=(names.id or "id", names.title or "title"))
-    known = {".tsv": tsv, ".tsv.gz": tsv, ".jsonl": tables.jsonl_rows, ".jsonl.gz": tables.jsonl_rows, ".parquet": of_passage}
+    known: dict[str, tables.Reader] = {
+        ".tsv": tsv,
+        ".tsv.gz": tsv,
+        ".jsonl": tables.jsonl_rows,
+        ".jsonl.gz": tables.jsonl_rows,
+        ".parquet": of_passage,
+    }
     read = next((each for ending, each in known.items() if path.name.lower().endswith(ending)), None)
     if read is None:
         raise DataError(
