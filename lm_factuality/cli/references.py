@@ -1,6 +1,7 @@
 """``lm-factuality data fetch-references``: the pages behind a data set's links, as text on this machine."""
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +40,14 @@ def add(actions: Any) -> None:
         (polite, "--delay", manners.delay, "seconds between requests to a host (default %(default)g)"),
         (polite, "--retries", manners.retries, "after transient failures (default %(default)s)"),
     ):
-        group.add_argument(
-            name, type=type(default), default=default, metavar="S" if line.startswith("seconds") else "N", help=line
-        )
+        metavar, dest = "S" if line.startswith("seconds") else "N", "seconds" if name == "--timeout" else None
+        group.add_argument(name, type=type(default), default=default, metavar=metavar, help=line, dest=dest)
     polite.add_argument(
         "--user-agent", default=USER_AGENT, metavar="TEXT", help="who asks; some sites want a way to reach you in it"
     )
-    polite.add_argument("--ignore-robots", action="store_true", help="fetch what robots.txt excludes as well")
+    polite.add_argument(
+        "--ignore-robots", action="store_false", dest="obeys_robots", help="fetch what robots.txt excludes as well"
+    )
     reach = parser.add_argument_group("what may be connected to")
     reach.add_argument(
         "--allow-address",
@@ -65,6 +67,7 @@ def fetch_references(parsed: argparse.Namespace) -> int:
     """Fetches, prints counts by outcome, writes the report."""
     from tqdm import tqdm
 
+    from lm_factuality.ground.settings import read_settings
     from lm_factuality.retrieval.references.addresses import parse_endpoint
     from lm_factuality.retrieval.references.cache import ReferenceCache, Report, check_format
     from lm_factuality.retrieval.references.connection import Network, environment_proxies
@@ -76,12 +79,9 @@ def fetch_references(parsed: argparse.Namespace) -> int:
         check_format(parsed.report)
     if parsed.limit is not None and parsed.limit < 1:
         raise ConfigError(f"--limit is {parsed.limit}, expected at least 1")
-    manners = Manners(
-        parsed.concurrency, parsed.per_host, parsed.delay, parsed.user_agent, not parsed.ignore_robots, parsed.retries
-    )
-    limits = Limits(
-        seconds=parsed.timeout, max_bytes=parsed.max_bytes, max_redirects=parsed.max_redirects, max_pages=parsed.max_pages
-    )
+    given = vars(parsed)
+    limits = read_settings(Limits, {each.name: given[each.name] for each in fields(Limits) if each.name in given}, NAME)
+    manners = read_settings(Manners, {each.name: given[each.name] for each in fields(Manners) if each.name in given}, NAME)
     allowed = frozenset(map(parse_endpoint, parsed.allow_address))
     network = Network(limits, parsed.user_agent, allowed, environment_proxies() if parsed.use_environment_proxy else None)
     source, rows = _rows(parsed)

@@ -1,15 +1,22 @@
-"""What a fetch may cost, and how politely it asks."""
+"""What a fetch may cost, and how politely it asks: read by ``read_settings``, which says what a value should have been."""
 
 import re
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from lm_factuality import __version__
-from lm_factuality.ground.errors import ConfigError
 
 USER_AGENT = f"lm-factuality/{__version__} (factuality research; asks once for each page that a data set cites)"
-_LONGEST = 86_400  # seconds, a day: no limit or pause is longer, nor could every timer wait for more
-_LARGEST = 1 << 40  # bytes, pages, redirects, documents
-_PRODUCT = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # the token that begins a User-Agent (RFC 9110, 10.1.5)
+_DAY = 86_400  # seconds: no limit or pause is longer, nor could every timer wait for more
+_PRODUCT = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"  # the token that begins a User-Agent (RFC 9110, 10.1.5)
+_AGENT = "one line of ASCII text with the name of a program first, such as my-lab/1.0 (me@example.org)"
+
+Seconds = Annotated[float, Field(gt=0, le=_DAY)]
+Pause = Annotated[float, Field(ge=0, le=_DAY)]
+Positive = Annotated[int, Field(ge=1, le=1 << 40, description="a whole number from 1 to 2**40")]
+Count = Annotated[int, Field(ge=0, le=1 << 40, description="a whole number from 0 to 2**40")]
 
 
 @dataclass(frozen=True)
@@ -21,19 +28,14 @@ class Limits:
     ``reading`` is for the extraction of its text, in a process that may use ``memory`` bytes.
     """
 
-    seconds: float = 60.0
-    connect: float = 10.0
-    read: float = 20.0
-    max_bytes: int = 20_000_000
-    max_redirects: int = 5
-    max_pages: int = 300
-    reading: float = 60.0
-    memory: int = 2 << 30
-
-    def __post_init__(self) -> None:
-        _check(self, ("seconds", "connect", "read", "reading"), above=0, most=_LONGEST)
-        _check(self, ("max_bytes", "memory", "max_pages"), above=0)
-        _check(self, ("max_redirects",), above=-1)
+    seconds: Seconds = 60.0
+    connect: Seconds = 10.0
+    read: Seconds = 20.0
+    max_bytes: Positive = 20_000_000
+    max_redirects: Count = 5
+    max_pages: Positive = 300
+    reading: Seconds = 60.0
+    memory: Positive = 2 << 30
 
 
 @dataclass(frozen=True)
@@ -42,36 +44,17 @@ class Manners:
     between two starts there (more if its robots.txt asks for more), ``retries`` after transient failures, and no
     ``Retry-After`` beyond ``longest_wait`` seconds is waited for."""
 
-    concurrency: int = 8
-    per_host: int = 1
-    delay: float = 1.0
-    user_agent: str = USER_AGENT
+    concurrency: Positive = 8
+    per_host: Positive = 1
+    delay: Pause = 1.0
+    user_agent: Annotated[str, Field(pattern=f"^{_PRODUCT}[ -~]*$", description=_AGENT)] = USER_AGENT
     obeys_robots: bool = True
-    retries: int = 2
-    longest_wait: float = 60.0
-
-    def __post_init__(self) -> None:
-        _check(self, ("concurrency", "per_host"), above=0)
-        _check(self, ("retries",), above=-1)
-        for name in ("delay", "longest_wait"):
-            if not 0 <= getattr(self, name) <= _LONGEST:
-                raise ConfigError(f"{name} is {getattr(self, name)}, expected seconds from 0 to {_LONGEST:,}")
-        if not self.user_agent.isascii() or not self.user_agent.isprintable():
-            raise ConfigError(f"user_agent is {self.user_agent!r}, expected one line of ASCII text that names you")
-        if not _PRODUCT.match(self.user_agent):
-            raise ConfigError(
-                f"user_agent is {self.user_agent!r}, expected the name of a program first, such as my-lab/1.0 (me@example.org)"
-            )
+    retries: Count = 2
+    longest_wait: Pause = 60.0
 
     @property
     def product(self) -> str:
         """The name of the program, by which robots.txt may name it: ``my-lab`` of ``my-lab/1.0``."""
-        found = _PRODUCT.match(self.user_agent)
-        assert found is not None  # checked above
+        found = re.match(_PRODUCT, self.user_agent)
+        assert found is not None  # by the pattern
         return found[0]
-
-
-def _check(settings: Limits | Manners, names: tuple[str, ...], above: int, most: int = _LARGEST) -> None:
-    for name in names:
-        if not above < (value := getattr(settings, name)) <= most:
-            raise ConfigError(f"{name} is {value}, expected more than {above} and at most {most:,}")
