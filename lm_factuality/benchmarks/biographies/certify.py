@@ -6,7 +6,7 @@ the passages that the responses were written from.
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -37,7 +37,7 @@ _PUBLISHED = (AMBIGBIO, AMBIGBIO_DECISIONS, LLAMA, LLAMA_DECISIONS)  # each gene
 _SEED = 0
 _RESAMPLES = 2000
 _SETTINGS = Settings()
-_SUPPORTED, _NOT = Judgement("supported", 1.0), Judgement("not_supported", 0.0)
+_SUPPORTED = Judgement("supported", 1.0)
 
 Parts = list[JudgedBiography]
 
@@ -167,39 +167,20 @@ def _to_verify(known: Known) -> Parts:
     return [replace(known.judged, facts=tuple(each), entities=(entity,)) for entity, each in facts.items()]
 
 
-def _always(judgement: Judgement, known: Known, given: Parts) -> Parts:
-    return [replace(each, matrix=((judgement,),) * len(each.facts)) for each in given]
+def _all_supported(known: Known, given: Parts) -> Parts:
+    return [replace(each, matrix=((_SUPPORTED,),) * len(each.facts)) for each in given]
 
 
-def _first(order: Callable[[Sequence[str]], Sequence[str]], known: Known, given: Parts) -> Parts:
+def _first_retrieved(known: Known, given: Parts) -> Parts:
     """Every group is of the same entity."""
     (each,) = given
-    first = each.entities.index(order(each.entities)[0])
     cells = tuple((_SUPPORTED,) * len(each.entities) for _ in each.facts)
-    return [replace(each, matrix=cells, links=(first,) * len(each.groups))]
-
-
-def _by_released(known: Known, given: Parts) -> Parts:
-    """What follows from the entity that each fact was released with before facts were grouped."""
-    (each,) = given
-    supported = {fact.text: fact.entity for fact in known.decided.facts}
-    cells = tuple(
-        tuple(_SUPPORTED if supported.get(fact.text) == entity else _NOT for entity in each.entities) for fact in each.facts
-    )
-    return [link_entities(replace(each, matrix=cells), _SETTINGS)]
+    return [replace(each, matrix=cells, links=(0,) * len(each.groups))]
 
 
 def _together(known: Known, given: Parts) -> Parts:
     (each,) = given
     return [replace(each, groups=(tuple(range(len(each.facts))),))]
-
-
-def _by_sentence(known: Known, given: Parts) -> Parts:
-    (each,) = given
-    numbers = {
-        fact.sentence: tuple(n for n, other in enumerate(each.facts) if other.sentence == fact.sentence) for fact in each.facts
-    }
-    return [replace(each, groups=tuple(numbers.values()))]
 
 
 def _sentences(known: Known, given: Parts) -> Parts:
@@ -215,22 +196,20 @@ STEPS = {
         tally.decomposed,
         {"each sentence": _sentences},
     ),
-    "grouping": Step(
-        tally.GROUPING, _to_group, group_all, tally.grouped, {"one group": _together, "each sentence": _by_sentence}
-    ),
+    "grouping": Step(tally.GROUPING, _to_group, group_all, tally.grouped, {"one group": _together}),
     "linking": Step(
         tally.LINKING,
         _to_link,
         lambda judge, parts: [link_entities(each, _SETTINGS) for each in verify_all(judge, parts, _SETTINGS)],
         tally.linked,
-        {"first retrieved": partial(_first, list), "first in the alphabet": partial(_first, sorted), "released": _by_released},
+        {"first retrieved": _first_retrieved},
     ),
     "verification": Step(
         tally.VERIFICATION,
         _to_verify,
         lambda judge, parts: verify_all(judge, parts, _SETTINGS),
         tally.verified,
-        {"all supported": partial(_always, _SUPPORTED), "none supported": partial(_always, _NOT)},
+        {"all supported": _all_supported},
     ),
 }
 _ABOUT = load_yaml(__package__, "steps.yaml")
