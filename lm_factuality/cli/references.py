@@ -84,11 +84,11 @@ def fetch_references(parsed: argparse.Namespace) -> int:
     manners = read_settings(Manners, {each.name: given[each.name] for each in fields(Manners) if each.name in given}, NAME)
     allowed = frozenset(map(parse_endpoint, parsed.allow_address))
     network = Network(limits, parsed.user_agent, allowed, environment_proxies() if parsed.use_environment_proxy else None)
-    source, rows = _rows(parsed)
-    links = collect_links(rows)
+    source, entries = _entries(parsed)
+    links = collect_links(entries)
     urls = links.urls[: parsed.limit]
     if not urls:
-        raise DataError(f"{source}: no links among {len(rows)} rows; expected http(s) addresses")
+        raise DataError(f"{source}: no links among {len(entries)} entries; expected http(s) addresses")
     cache = ReferenceCache(parsed.cache)
     fetched = fetch(urls, cache, network, manners, retry_dead=parsed.retry_dead)
     found = []
@@ -118,12 +118,13 @@ def fetch_references(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _rows(parsed: argparse.Namespace) -> tuple[Path, list[dict[str, Any]]]:
-    from lm_factuality.benchmarks.felm.rows import FELM
+def _entries(parsed: argparse.Namespace) -> tuple[Path, list[str]]:
+    """Where links are taken from, and the entries that hold them."""
+    from lm_factuality.benchmarks.felm.rows import FELM, read_rows
     from lm_factuality.ground.published import locate
-    from lm_factuality.retrieval.references.links import read_rows, read_urls
+    from lm_factuality.retrieval.references.links import read_urls
 
     if parsed.urls:
         return parsed.urls, read_urls(parsed.urls)
     path = locate(FELM, parsed.data_dir).path
-    return path, read_rows(path)
+    return path, [entry for row in read_rows(path) for entry in row.references]

@@ -33,6 +33,8 @@ def felm(tmp_path, site):
         {"index": "2", "ref": ""},
         {"index": "3", "ref": [site.url("/metadata"), site.url("/a")]},
     ]
+    about = {"domain": "wk", "prompt": "?", "segmented_response": ["So."], "labels": [True]}
+    rows = [about | row for row in rows]
     folder = tmp_path / "felm"
     folder.mkdir()
     (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

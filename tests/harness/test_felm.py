@@ -131,7 +131,7 @@ def test_fetched_references_take_the_place_of_the_published(evaluate, data_dir, 
     from lm_factuality.retrieval.references.links import collect_links
 
     row = read_rows(data_dir / "all.jsonl")[1]
-    (url,) = collect_links([{"ref": row.references}]).urls
+    (url,) = collect_links(row.references).urls
     ReferenceCache(tmp_path).put(Reference(url=url, text="A page about the weather.", status=200))
     found = judge(evaluate, ["felm_segment_doc"], data_dir, references=str(tmp_path))
     prompts = {each["doc"]["index"]: each["doc"]["text"] for each in found["samples"]["felm_segment_doc"]}

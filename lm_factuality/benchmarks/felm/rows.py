@@ -100,9 +100,7 @@ def reference_texts(references: str, rows: Sequence[FelmRow]) -> Callable[[FelmR
         )
     cache = ReferenceCache(folder)
     found = {
-        row.index: tuple(
-            page.text for url in collect_links([{"ref": row.references}]).urls if (page := cache.get(url)) and page.text
-        )
+        row.index: tuple(page.text for url in collect_links(row.references).urls if (page := cache.get(url)) and page.text)
         for row in rows
     }
     if not any(found.values()):

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.packaged import load_yaml
 from lm_factuality.ground.published import seconds_of
-from lm_factuality.ground.records import lines_of, read_lines
+from lm_factuality.ground.records import lines_of
 
 TABLES: Mapping[str, Any] = load_yaml(__package__, "tables.yaml")
 UNREACHED = frozenset(TABLES["unreached"])  # the kinds of death that need no server to have answered
@@ -118,52 +118,28 @@ def links_in(text: str) -> tuple[str, ...]:
     return tuple(url for extent in extents if extent and (url := clean(extent[0])))
 
 
-def collect_links(rows: Iterable[Mapping[str, Any]]) -> Links:
-    """The links of ``rows``, whose ``ref`` is a list of strings or a string (FELM writes an empty one for no list)."""
+def collect_links(entries: Iterable[str]) -> Links:
+    """The links in entries of ``ref``."""
     urls: dict[str, None] = {}
     not_links: dict[str, None] = {}
-    for row in rows:
-        entries = row.get("ref") or ()
-        for entry in (entries,) if isinstance(entries, str) else entries:
-            found = links_in(str(entry))
-            urls.update(dict.fromkeys(found))
-            if not found and str(entry).strip():
-                not_links[_USER.sub("//...@", str(entry))] = None
+    for entry in entries:
+        found = links_in(entry)
+        urls.update(dict.fromkeys(found))
+        if not found and entry.strip():
+            not_links[_USER.sub("//...@", entry)] = None
     return Links(tuple(urls), tuple(not_links))
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a JSONL file with a column ``ref``.
-
-    Raises:
-        DataError: no such file, a line that is no JSON object, or a ``ref`` that is neither text nor a list of texts.
-    """
-    rows = read_lines(path, _row, "expected FELM's rows as JSONL", "fetch the file again")
-    if not rows:
-        raise DataError(f"{path}: no rows; expected JSONL with a key 'ref'")
-    return rows
-
-
-def _row(row: Any) -> dict[str, Any]:
-    if not isinstance(row, dict) or "ref" not in row:
-        raise ValueError("expected an object with a key 'ref', as FELM's rows have")
-    ref = row["ref"]
-    if not (ref is None or isinstance(ref, str) or (isinstance(ref, list) and all(isinstance(x, str) for x in ref))):
-        raise ValueError(f"'ref' is {ref!r}, expected a list of texts")
-    return row
-
-
-def read_urls(path: Path) -> list[dict[str, Any]]:
-    """A list of links, one a line (``#`` starts a comment line), as rows with ``ref``.
+def read_urls(path: Path) -> list[str]:
+    """A list of links, one a line (``#`` starts a comment line).
 
     Raises:
         DataError: no such file, or nothing in it.
     """
-    lines = [line.strip() for _, line in lines_of(path, "expected links, one a line")]
-    rows: list[dict[str, Any]] = [{"ref": [line]} for line in lines if not line.startswith("#")]
-    if not rows:
+    found = [line.strip() for _, line in lines_of(path, "expected links, one a line") if not line.strip().startswith("#")]
+    if not found:
         raise DataError(f"{path}: no links; expected one a line")
-    return rows
+    return found
 
 
 class Dead(Exception):
