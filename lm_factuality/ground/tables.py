@@ -92,7 +92,7 @@ def csv_rows(path: Path, repeated_columns: bool = False, delimiter: str = ",") -
             start = reader.line_num + 1
     except csv.Error as error:
         problems.append(
-            f"{path}:{reader.line_num}: not valid CSV: {error}; expected cells with {between} or quotes to stand in double quotes"
+            f"{path}:{start}: not valid CSV: {error}; expected cells with {between} or quotes to stand in double quotes"
         )
     yield from problems
 
