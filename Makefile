@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install install-dev quickstart chromium test test-all test-vllm real lint format docs bench bench-judge bench-pages bench-gen sample clean
+.PHONY: help install install-dev quickstart chromium test test-all test-vllm real lint format docs bench bench-judge bench-pages bench-gen bench-corrected sample clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -79,6 +79,10 @@ bench-pages: install-dev  ## count the calls and tokens of verifying biographies
 bench-gen: install-dev  ## time the generator's filters beside their bare models, and builds of 1k to 100k documents (an hour)
 	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.bench.factor_gen filters
 	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.bench.factor_gen scale
+
+bench-corrected: install-dev  ## how often intervals of scores corrected by labels hold the truth, 1,000 trials of 72 settings (ten minutes)
+	$(BIN)/python -m tests.bench.corrected
+	$(BIN)/python -m tests.bench.corrected --released
 
 sample: install  ## rebuild the embedded default: benchmark, corpus, and the checkpoints (an hour on two cores)
 	$(BIN)/python -m tests.bench.sample.build --out tasks/sample

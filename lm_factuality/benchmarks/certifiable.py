@@ -88,17 +88,29 @@ class Stated:
 class JudgedStep:
     """A step of a task that its judge decides. ``settings`` are those whose certificates speak for it, the best first; none where
     nothing was released to hold it against. ``behind`` are the scores that rest on it, as readers call them. ``measured`` is
-    what these certificates are measured with of a task's own settings; of a run with others they say nothing."""
+    what these certificates are measured with of a task's own settings; of a run with others they say nothing. ``rates`` are the
+    scores that are the share of what the judge says yes to in this step, with the level of a certificate that counts the same: a
+    certificate can correct them."""
 
     name: str
     settings: tuple[Certifiable, ...]
     behind: str
     measured: Mapping[str, str] = field(default_factory=dict)
+    rates: Mapping[str, str] = field(default_factory=dict)
+
+    def certificate(self, metadata: Mapping[str, Any]) -> tuple[Certifiable, Mapping[str, Any]] | None:
+        """The certificate that speaks for this step of a run, if there is one."""
+        given, found = mapping(metadata.get("judge_certificate")), self._found(metadata)
+        return (found, given[found.name]) if found is not None and self.stated(metadata).is_certified else None
+
+    def _found(self, metadata: Mapping[str, Any]) -> Certifiable | None:
+        given = mapping(metadata.get("judge_certificate"))
+        return next((each for each in self.settings if isinstance(given.get(each.name), dict)), None)
 
     def stated(self, metadata: Mapping[str, Any]) -> Stated:
         """What a task's ``metadata`` say of its judge in this step."""
         judge, given = mapping(metadata.get("judge_config")), mapping(metadata.get("judge_certificate"))
-        found = next((each for each in self.settings if isinstance(given.get(each.name), dict)), None)
+        found = self._found(metadata)
         step = f"{self.name} (behind {self.behind})"
         if other := [f"{key}: {metadata[key]}" for key, value in self.measured.items() if metadata.get(key, value) != value]:
             return Stated(step, f"not certified: no judge is measured with {', '.join(other)}", False)

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from judges.backends import capabilities
 from lm_factuality.benchmarks import find_benchmark
+from lm_factuality.benchmarks.certified_rates import by_certificate
 from lm_factuality.benchmarks.declaration import Benchmark, Measure, Run, Score, undeclared
 from lm_factuality.benchmarks.pairs import Pair, Scored, compare
 from lm_factuality.benchmarks.rows import is_number
@@ -17,7 +18,7 @@ from lm_factuality.ground.html import render
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.plots import Dot
 from lm_factuality.ground.statistics import Z95
-from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
+from lm_factuality.harness.outputs import Corrected, ResultsFile, TaskResult, number_of
 
 RETRIEVAL = "hf-ralm"
 
@@ -188,7 +189,8 @@ class Figure:
 
     ``low`` and ``high`` are the ends of a 95% interval, ``n`` how many documents were run, ``unscored`` how many items have no
     score (see ``Benchmark.unscored_unit``), ``worst`` and ``best`` the score if all of those were wrong, or right. ``caution`` is
-    what to know of the judge that gave it.
+    what to know of the judge that gave it; ``corrected`` is the score without the judge's errors, by people's labels or, without
+    any, by its certificate, and ``uncorrected`` why its certificate does not correct it.
     """
 
     metric: str
@@ -201,6 +203,8 @@ class Figure:
     worst: float | None
     best: float | None
     caution: str
+    corrected: Corrected | None = None
+    uncorrected: str = ""
 
 
 def headline(task: TaskResult) -> str | None:
@@ -229,7 +233,10 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
     judge = task.metadata.get("judge_config")
     judges = [judge, judge.get("first"), judge.get("then")] if isinstance(judge, Mapping) else []
     caution = next(filter(None, (capabilities(str((each or {}).get("backend"))).caution for each in judges)), "")
-    return Figure(metric, value, low, high, stderr, task.effective, unscored, worst, best, caution)
+    benchmark = find_benchmark(task.kind)
+    found = task.corrected.get(metric) or (by_certificate(benchmark, task, metric) if benchmark else None)
+    corrected, why_not = (None, found) if isinstance(found, str) else (found, "")
+    return Figure(metric, value, low, high, stderr, task.effective, unscored, worst, best, caution, corrected, why_not)
 
 
 def measure_of(task: TaskResult, metric: str) -> Measure | None:

@@ -17,7 +17,7 @@ from judges.templates import register_prompts
 from lm_factuality.benchmarks.asked import People
 from lm_factuality.benchmarks.audit import Audit, Expected, PromptAudit
 from lm_factuality.benchmarks.certifiable import Certifiable, JudgedStep, Stated
-from lm_factuality.benchmarks.rows import SampleRow
+from lm_factuality.benchmarks.rows import Counts, SampleRow
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.html import Column
 from lm_factuality.ground.sources import Source
@@ -70,7 +70,8 @@ class Score:
     ``aggregation`` makes it of the values of all rows. ``measure`` is None for what is said beside the scores (counts, worst and
     best cases). ``label`` is what tables call it, empty for what they do not show. ``higher`` says whether higher is better, None
     if neither is. A value is shown ``times`` as large (100 for shares), with ``digits`` decimals and in ``unit``. ``alike`` names
-    a score that two runs must have alike for a comparison of this one to mean anything, such as the number of tokens.
+    a score that two runs must have alike for a comparison of this one to mean anything, such as the number of tokens. ``of_sums``
+    makes it of ``Samples.sums``.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Score:
     note: str = ""
     unit: str = "%"
     alike: str = ""
+    of_sums: Callable[[Sequence[float]], float] | None = None
 
     def covers(self, name: str) -> bool:
         """Whether it is the score called ``name``."""
@@ -158,7 +160,8 @@ class Samples:
     ``row`` turns a sample into a row. ``outcomes`` are the words for rows that are right, wrong, unscored, and none of these;
     ``margin`` is by how much one is; ``facet`` is what the facets of rows are called; with ``is_partition`` every row has exactly
     one, so that the scores of the only one say what those of all rows say. ``right`` counts the rows that a model has right.
-    ``compared`` gives the scores that ``SampleRow.parts`` has beside the shown ones, None for those it does not know. ``script``
+    ``compared`` gives the scores that ``SampleRow.parts`` has beside the shown ones, None for those it does not know. ``sums``
+    are the parts of a row in scores that are not compared row by row, and that people's answers correct all the same. ``script``
     is a ``page.js`` that draws a row (see ``report/scripts/rows.js``; without one its texts are listed). ``own_pages`` is a
     folder, and what makes the HTML of a page on the samples of one run, which is written there.
     """
@@ -170,6 +173,7 @@ class Samples:
     is_partition: bool = False
     right: str = "Rows right"
     compared: Callable[[str], Score | None] = lambda name: None
+    sums: Callable[[Sample], Mapping[str, Counts]] = lambda sample: {}
     script: Path | None = None
     own_pages: tuple[str, Callable[[Entry], str]] | None = None
 

@@ -137,7 +137,7 @@ def compare(one: Scored, other: Scored, score: Score) -> Pair | None:
         clusters = np.unique(clusters[shared], return_inverse=True)[1]
     if not len(a):
         return None
-    value = _value(score, a.shape[1])
+    value = value_of(score, a.shape[1])
     score_a, score_b = value(a.sum(axis=0).tolist()), value(b.sum(axis=0).tolist())
     if math.isnan(score_a) or math.isnan(score_b):
         return None
@@ -167,12 +167,12 @@ def adjusted(pairs: Mapping[Key, Pair]) -> dict[Key, Pair]:
 
 def stderr_of(one: Scored, score: Score) -> float | None:
     """The standard error of one model's score; None below two clusters."""
-    return _stderr(_adds(one.counts, one.clusters, _value(score, one.counts.shape[1]))) if one.rows else None
+    return _stderr(_adds(one.counts, one.clusters, value_of(score, one.counts.shape[1]))) if one.rows else None
 
 
-def _value(score: Score, width: int) -> Value:
+def value_of(score: Score, width: int) -> Value:
     """How a score follows from its sums; NaN where it is not defined."""
-    return _ratio if width == 2 else lambda sums: score.aggregation.value([sums])
+    return score.of_sums or (_ratio if width == 2 else lambda sums: score.aggregation.value([sums]))
 
 
 def _ratio(sums: Sequence[float]) -> float:

@@ -27,6 +27,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     packing.add_argument("--revision", default="", metavar="COMMIT", help="which weights, where the results do not say")
     packing.add_argument("--dtype", default="", help="the model's number format, where the results do not say")
     packing.add_argument("--certificate", type=Path, metavar="FILE", help="the judge's, as 'certify --out' wrote it")
+    packing.add_argument("--key", type=Path, metavar="FILE", help="the key of a sheet by whose labels scores are corrected")
+    packing.add_argument("--labels", type=Path, nargs="+", default=[], metavar="FILE", help="the labels, which are published too")
     packing.add_argument("--notes", default="", metavar="TEXT", help="a remark for whoever reads the submission")
     _add_rules(packing)
     checking = add_action(actions, "leaderboard check", "recompute every score and refuse what does not hold", _check)
@@ -83,9 +85,8 @@ def _pack(parsed: argparse.Namespace) -> int:
     from lm_factuality.leaderboard.pack import PackOptions, pack
     from lm_factuality.leaderboard.submission import read_submission
 
-    options = PackOptions(
-        parsed.model, parsed.leaderboard, parsed.revision, parsed.dtype, parsed.certificate, parsed.notes, parsed.rules
-    )
+    named = parsed.model, parsed.leaderboard, parsed.revision, parsed.dtype
+    options = PackOptions(*named, parsed.certificate, parsed.notes, parsed.rules, parsed.key, tuple(parsed.labels))
     folder = pack(parsed.results, options, parsed.out)
     found = read_submission(folder)
     size = sum(each.bytes for each in found.files) / 2**20

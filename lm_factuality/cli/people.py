@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from lm_factuality.cli import people_correct
 from lm_factuality.cli.actions import Command, add_action
 
 
@@ -22,6 +23,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     sheet.add_argument("--scatter", action="store_true", help="do not keep the items of a sample together")
     sheet.add_argument("--seed", type=int, default=0, help="of the draw and the order (default: 0)")
     sheet.add_argument("--csv-only", action="store_true", help="no page, only the table for a spreadsheet and the key")
+    people_correct.options(
+        add_action(actions, "people correct", "correct scores for the judge's errors by people's labels", people_correct.correct)
+    )
 
 
 def _sheet(parsed: argparse.Namespace) -> int:

@@ -4,15 +4,19 @@ import sys
 from collections.abc import Sequence
 
 from lm_factuality.cli.actions import Command, examples
+from lm_factuality.cli.printing import print_corrected
 
 
 def run(arguments: Sequence[str]) -> int:
     """Hands ``arguments``, everything after ``run``, to lm_eval."""
     from lm_factuality.harness.run import run
+    from lm_factuality.results.read import read_results_files
 
     if not arguments or {"-h", "--help"} & set(arguments):
         sys.stdout.write(f"{examples('run --help')}\n\n")
-    run(arguments or ["--help"])
+    saved = run(arguments or ["--help"])
+    if saved:
+        print_corrected(read_results_files(sorted(saved)))
     return 0
 
 

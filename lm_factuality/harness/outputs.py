@@ -3,12 +3,29 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 OTHER = "other"  # the kind of a task that is not one of the suite's
 _DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[^/]*)\.json$")
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A score corrected for its judge, with its standard error and the ends of its 95% interval. ``how`` says by what, and what
+    that assumes. Of a correction by people's labels, ``weight`` is lambda (see ``lm_factuality.ground.ppi``),
+    ``labelled`` how many of so many ``units`` people answered for, and ``unscored`` how many are in neither."""
+
+    value: float
+    low: float
+    high: float
+    stderr: float
+    how: str
+    weight: float | None = None
+    labelled: int = 0
+    units: int = 0
+    unscored: int = 0
 
 
 @dataclass(frozen=True)
@@ -20,7 +37,7 @@ class TaskResult:
     shares as shares, not per cent; a standard error that lm_eval gives as "N/A" is absent. ``num_samples`` is how many documents
     the task has, ``effective`` how many were run. ``metadata`` is the task's own, with its data, window, protocol and judge;
     ``config`` is the whole config, of which it is a part. ``samples`` is the file with the samples, None where the run kept
-    none; ``limit`` is lm_eval's ``--limit``, None for a whole run.
+    none; ``limit`` is lm_eval's ``--limit``, None for a whole run. ``corrected`` are the scores that people's labels correct.
     """
 
     task: str
@@ -34,6 +51,7 @@ class TaskResult:
     version: str
     samples: Path | None
     limit: float | None
+    corrected: Mapping[str, Corrected] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,9 +96,18 @@ def date_in_name(results: Path) -> str:
 
 def samples_beside(results: Path, task: str) -> Path | None:
     """The samples of a task of a run: ``samples_TASK_DATE.jsonl`` beside its results; None where the run kept none."""
+    return _beside(results, f"samples_{task}", ".jsonl")
+
+
+def corrected_beside(results: Path, task: str) -> Path | None:
+    """What ``lm-factuality people correct`` wrote of a task beside its results, if it has."""
+    return _beside(results, f"corrected_{task}", ".json")
+
+
+def _beside(results: Path, name: str, ending: str) -> Path | None:
     date = date_in_name(results)
-    samples = results.with_name(f"samples_{task}_{date}.jsonl")
-    return samples if date and samples.is_file() else None
+    found = results.with_name(f"{name}_{date}{ending}")
+    return found if date and found.is_file() else None
 
 
 def number_of(value: Any) -> float | None:

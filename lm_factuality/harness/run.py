@@ -36,8 +36,8 @@ def register_models() -> None:
 logger = logging.getLogger(__name__)
 
 
-def run(arguments: Sequence[str]) -> None:
-    """Runs lm_eval with the command-line ``arguments`` that follow ``run``.
+def run(arguments: Sequence[str]) -> set[Path]:
+    """Runs lm_eval with the command-line ``arguments`` that follow ``run``; returns the results files that it wrote.
 
     Raises:
         ConfigError, DataError: as the module says, and for tasks that nobody knows.
@@ -86,6 +86,7 @@ def run(arguments: Sequence[str]) -> None:
     judging.raise_failures()
     if output and not saved and is_first_process():
         raise DataError(f"{output}: lm_eval saved no results; its log above says why")
+    return saved
 
 
 def _config_file(path: str | None) -> dict[str, Any]:

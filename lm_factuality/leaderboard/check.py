@@ -15,6 +15,7 @@ from tqdm import tqdm
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.contents import check_contents
+from lm_factuality.leaderboard.corrections import check_correction
 from lm_factuality.leaderboard.judges import check_judge
 from lm_factuality.leaderboard.rows import check_rows
 from lm_factuality.leaderboard.rules import Rules, read_rules
@@ -73,6 +74,7 @@ def _check_tasks(folder: Path, submission: Submission, runs: Sequence[Run], rule
             refusals = [*check_task(run, task, expected, rules), *check_judge(folder, submission, task.result, expected, rules)]
             yield from refusals
             yield from check_rows(folder, run, task.result, expected, asks_again=not refusals)
+            yield from check_correction(folder, submission, run.file.path, task.result)
 
 
 def find_submissions(folder: Path) -> list[Path]:

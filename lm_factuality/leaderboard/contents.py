@@ -38,6 +38,8 @@ def check_contents(folder: Path, submission: Submission) -> Iterator[Refusal]:
 
 def _unsafe(folder: Path, submission: Submission) -> Iterator[Refusal]:
     used = {path for task in submission.tasks for path in (task.results, task.samples)}
+    used |= {each for each in (submission.key, *submission.labels) if each}
+    used |= {each.path for each in submission.files if submission.key and PurePosixPath(each.path).match("corrected_*.json")}
     used |= {submission.certificate.path} if submission.certificate else set()
     listed = [each.path for each in submission.files]
     for name in dict.fromkeys([*listed, *sorted(used)]):

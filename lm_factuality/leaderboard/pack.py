@@ -30,6 +30,9 @@ from lm_factuality.leaderboard.submission import (
     SubmittedCertificate,
     SubmittedModel,
 )
+from lm_factuality.people.correct import correct
+from lm_factuality.people.key import read_key
+from lm_factuality.results.corrected import write_correction
 from lm_factuality.results.read import date_of, read_results_files
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -38,7 +41,8 @@ _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 
 @dataclass(frozen=True)
 class PackOptions:
-    """What the results do not say; empty texts are not given. ``rules`` is a folder of rules instead of the suite's."""
+    """What the results do not say; empty texts are not given. ``rules`` is a folder of rules instead of the suite's. By
+    ``labels`` on the sheet of ``key`` scores are corrected."""
 
     model: str
     leaderboard: str = ""
@@ -47,6 +51,8 @@ class PackOptions:
     certificate: Path | None = None
     notes: str = ""
     rules: Path | None = None
+    key: Path | None = None
+    labels: tuple[Path, ...] = ()
 
 
 def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
@@ -57,7 +63,7 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
         ConfigError: ``options`` are not in order, or lack something; all of it is named at once.
         DataError: results or samples are missing, hold credentials, or ``check`` refuses them.
     """
-    files = read_results_files(results)
+    files = read_results_files(results, with_corrected=False)
     rules = _find_rules(options, files)
     chosen, problems = _choose(rules, files)
     refuse(problems, "results", _run_again(rules))
@@ -70,6 +76,7 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
     with tempfile.TemporaryDirectory(dir=out, prefix=".packing-") as temporary:
         folder = Path(temporary) / "submission"
         folder.mkdir()
+        _correct(folder, chosen, options)
         packed = _copy(folder, chosen, options)
         tasks = [
             describe_task(task, file.path.name, task.result.samples.name)
@@ -88,6 +95,8 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
             tasks=tuple(tasks),
             certificate=_certificate(folder) if options.certificate else None,
             files=packed,
+            key=options.key.name if options.key else "",
+            labels=tuple(each.name for each in options.labels),
         )
         write_json(folder / FILE, {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **submission.model_dump()})
         refusals = check_submission(folder, options.rules).refusals
@@ -95,6 +104,19 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         folder.replace(target)
     return target
+
+
+def _correct(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOptions) -> None:
+    """Writes the corrected scores of the tasks that the sheet is of, if there is one."""
+    if (options.key is None) != (not options.labels):
+        raise ConfigError("--key and --labels: give both, the sheet's key and what people answered")
+    wanted = {each.task for each in read_key(options.key).sources} if options.key else set()
+    if unpacked := sorted(wanted - set(chosen)):
+        raise ConfigError(f"--key {options.key}: its sheet is of {', '.join(unpacked)}, which is not packed")
+    for name in sorted(wanted):
+        task = chosen[name].task(name)
+        if options.key and task:
+            write_correction(correct(task, options.key, options.labels), folder / chosen[name].path.name)
 
 
 def _copy(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOptions) -> tuple[PackedFile, ...]:
@@ -109,6 +131,9 @@ def _copy(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOptions)
                 raise DataError(f"{path}: another file of this name is packed already; give the results of one run")
     if options.certificate is not None:
         sources[CERTIFICATE] = options.certificate
+    for path in (*([options.key] if options.key else []), *options.labels):
+        if sources.setdefault(path.name, path) != path:
+            raise DataError(f"{path}: another file of this name is packed already; rename it")
     values = own_secrets()
     problems = [f"SECRET {path}: {place}" for path in sources.values() for place in secrets_in_file(path, values)]
     if any(value in options.notes for value in values.values()):
@@ -120,7 +145,7 @@ def _copy(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOptions)
             shutil.copyfile(source, folder / file_name)
         except OSError as error:
             raise DataError(f"{source}: cannot be copied: {error}") from error
-    paths = [folder / name for name in sorted(sources)]
+    paths = sorted(folder.iterdir())
     return tuple(PackedFile(path=path.name, sha256=sha256_of(path), bytes=path.stat().st_size) for path in paths)
 
 

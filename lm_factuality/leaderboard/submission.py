@@ -116,7 +116,8 @@ class SubmittedCertificate(BaseModel):
 
 
 class Submission(BaseModel):
-    """A submission to one leaderboard. ``date`` is when its newest run began, in UTC."""
+    """A submission to one leaderboard. ``date`` is when its newest run began, in UTC. ``labels`` are files of people's labels on
+    the sheet of ``key`` that scores are corrected by, empty where none are."""
 
     model_config = STRICT
 
@@ -129,6 +130,8 @@ class Submission(BaseModel):
     tasks: Many[SubmittedTask]
     certificate: SubmittedCertificate | None
     files: Many[PackedFile]
+    key: Name = ""
+    labels: Many[Name] = ()
 
 
 def read_submission(folder: Path) -> Submission:

@@ -126,13 +126,26 @@ def _headline_table(benchmark: Benchmark, runs: Sequence[Run], figures: Sequence
         gap = "" if published is None or found is None else f"{score.times * found.value - published.value:+.{score.digits}f}"
         shown = "" if published is None else f"{published.value:.{score.digits}f}"
         effective, unscored = str(run.task.effective), _unscored(run.task)
-        rows.append((run.task.task, run.label, _with_stderr(found, score), shown, gap, effective, str(unscored)))
+        corrected, how = _corrected(found, score)
+        rows.append((run.task.task, run.label, _with_stderr(found, score), corrected, shown, gap, effective, str(unscored)))
+        notes += [f"{run.task.task}, {run.label}: {how}"] if how else []
         notes += [f"{run.task.task}, {run.label}: {note}" for note in run.notes]
         notes += [f"{run.task.task}, {run.label}: published figure from {published.where}"] if published else []
     for each in figures:
         if each not in used and each.metric == score.name:
-            rows.append((each.task, each.label, "", f"{each.value:.{score.digits}f}", "", "", ""))
-    columns = ("task", "model", f"#{score.name}", "#published", "#diff", f"#{benchmark.unit}", "#unscored")
+            rows.append((each.task, each.label, "", "", f"{each.value:.{score.digits}f}", "", "", ""))
+    columns: tuple[str, ...] = (
+        "task",
+        "model",
+        f"#{score.name}",
+        "#corrected",
+        "#published",
+        "#diff",
+        f"#{benchmark.unit}",
+        "#unscored",
+    )
+    if not any(row[3] for row in rows):
+        columns, rows = (*columns[:3], *columns[4:]), [(*row[:3], *row[4:]) for row in rows]
     unit = " in percent" if score.unit == "%" and score.times == 100 else ""
     label = score.label if score.label[1:2].isupper() or "-" in score.label else score.label[:1].lower() + score.label[1:]
     return Table(f"{benchmark.title} {label}{unit}, with its standard error", columns, rows, notes)
@@ -153,6 +166,14 @@ def _with_stderr(found: Figure | None, score: Score) -> str:
         return "none"
     shown = f"{score.times * found.value:.{score.digits}f}"
     return shown if found.stderr is None else f"{shown} ± {score.times * found.stderr:.{score.digits}f}"
+
+
+def _corrected(found: Figure | None, score: Score) -> tuple[str, str]:
+    """The corrected value with its interval, empty where there is none; and how it is corrected, or why it is not."""
+    if found is None or found.corrected is None:
+        return "", found.uncorrected if found else ""
+    each = found.corrected
+    return f"{score.write(each.value)} [{score.between(each.low, each.high)}]", f"corrected {each.how}"
 
 
 def _unscored(task: TaskResult) -> int:

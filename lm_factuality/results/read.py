@@ -4,6 +4,7 @@ import datetime
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.packaged import load_yaml
 from lm_factuality.ground.statistics import NOT_DEFINED
 from lm_factuality.harness.outputs import OTHER, ResultsFile, TaskResult, date_in_name, number_of, samples_beside
+from lm_factuality.results.corrected import corrected_scores
 
 logger = logging.getLogger(__name__)
 
@@ -22,9 +24,10 @@ PLAIN_BACKENDS: frozenset[str] = frozenset(_BACKENDS["plain"])
 _LOADING: frozenset[str] = frozenset(_BACKENDS["loading"])  # arguments that say how a checkpoint is loaded and run
 
 
-def read_results_files(paths: Sequence[Path]) -> tuple[ResultsFile, ...]:
+def read_results_files(paths: Sequence[Path], with_corrected: bool = True) -> tuple[ResultsFile, ...]:
     """Every results file that ``paths`` name, each once, in the order of ``paths`` and in a folder by their place; a folder
-    stands for all ``results_*.json`` anywhere below it.
+    stands for all ``results_*.json`` anywhere below it. Scores that people's labels correct are read with them, unless they are
+    not wanted.
 
     Raises:
         DataError: a path without results, or a file that lm_eval did not write.
@@ -35,10 +38,10 @@ def read_results_files(paths: Sequence[Path]) -> tuple[ResultsFile, ...]:
         if not files or not all(file.is_file() for file in files):
             raise DataError(f"{path}: no results_*.json here; expected lm_eval's --output_path or a file below it")
         found |= dict.fromkeys(files)
-    return tuple(read_results_file(file) for file in found)
+    return tuple(read_results_file(file, with_corrected) for file in found)
 
 
-def read_results_file(path: Path) -> ResultsFile:
+def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
     """One results file, its tasks in lm_eval's order, without its groups.
 
     Raises:
@@ -46,12 +49,16 @@ def read_results_file(path: Path) -> ResultsFile:
     """
     try:
         content: Mapping[str, Any] = parse_json(path.read_text(encoding="utf-8"))
-        return _results_file(path, content)
+        found = _results_file(path, content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise DataError(
             f"{path}: not a results file of lm_eval: {what}; expected a results_*.json that --output_path left"
         ) from error
+    if not with_corrected:
+        return found
+    tasks = (replace(each, corrected=corrected_scores(path, each.task, each.samples)) for each in found.tasks)
+    return replace(found, tasks=tuple(tasks))
 
 
 def date_of(file: ResultsFile) -> str:

@@ -11,7 +11,7 @@ from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Sample, Samples, Score
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
-from lm_factuality.benchmarks.factor_generation.metrics import SCORES
+from lm_factuality.benchmarks.factor_generation.metrics import SCORES, sums
 from lm_factuality.benchmarks.factor_generation.people import PEOPLE
 from lm_factuality.benchmarks.factor_generation.recount import recount
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
@@ -81,6 +81,7 @@ SAMPLES = Samples(
     facet="Error type",
     right="Rows without a false generation",
     compared=lambda name: _POOLED if name == _POOLED.name else None,
+    sums=sums,
     script=Path(__file__).with_name("page.js"),
 )
 

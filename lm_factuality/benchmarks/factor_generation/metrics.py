@@ -1,7 +1,7 @@
 """The metrics of FACTOR in open generation."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lm_factuality.benchmarks.declaration import ACCURACY as _ACCURACY
@@ -11,6 +11,7 @@ from lm_factuality.benchmarks.factor_generation.tally import (
     ACCURACY,
     SUBSETS,
     WEIGHTED,
+    Counts,
     Record,
     RowTally,
     Totals,
@@ -37,9 +38,18 @@ def row_metrics(doc: Mapping[str, Any], verdict: Record) -> dict[str, Any]:
     }
 
 
+def sums(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    """What a row adds to the scores of its marks, as ``Totals`` adds it up."""
+    doc_id, group, counts, *pairs = sample[ACCURACY]
+    return dict.fromkeys(_SCORES, tuple(RowTally(doc_id, group, Counts(*counts), *pairs).vector()))
+
+
+def _of_sums(subset: str, score: str) -> Callable[[Sequence[float]], float]:
+    return lambda sums: Totals.of(sums).score(subset, score)
+
+
 def _aggregation(subset: str, score: str) -> Aggregation:
-    def value(sums: Sequence[float]) -> float:
-        return Totals.of(sums).score(subset, score)
+    value = _of_sums(subset, score)
 
     def stderr(rows: Sequence[RowTally]) -> float:
         # Without a value there is no error of it, though draws may happen to have one.
@@ -60,7 +70,8 @@ def _scores() -> Iterator[Score]:
     for name, (subset, score) in _SCORES.items():
         note = "weighted as in section 6 of the paper" if name == ACCURACY else ""
         measure, higher = _ACCURACY if score == ACCURACY else SHARE, _HIGHER.get(score, True)
-        yield Score(name, _aggregation(subset, score), measure, _LABELS.get(name, ""), higher, note=note)
+        shown = measure, _LABELS.get(name, ""), higher
+        yield Score(name, _aggregation(subset, score), *shown, note=note, of_sums=_of_sums(subset, score))
     for name, mark in _BOUNDS.items():
         yield Score(name, _bounded(mark))
     yield Score("pairs_right", Aggregation(lambda rows: add(rows).weight, _weight_stderr), SHARE)

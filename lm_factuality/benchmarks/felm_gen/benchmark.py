@@ -107,7 +107,9 @@ BENCHMARK = Benchmark(
     settings=("references",),
     judged_steps=(
         JudgedStep("cutting answers into segments", (), "scores of segments"),
-        JudgedStep("marking segments", SEGMENTS, "all scores"),
+        JudgedStep(
+            "marking segments", SEGMENTS, "all scores", rates={f"{level}_error_rate": level for level in ("segment", "response")}
+        ),
     ),
     people=PEOPLE,
 )

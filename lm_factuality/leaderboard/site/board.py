@@ -86,7 +86,7 @@ def _order(row: Row, tasks: Sequence[str]) -> tuple[Any, ...]:
         if score is None:
             keys.append((2, 0, 0.0))
         else:
-            keys.append((rank is None, rank or 0, -score.value if score.higher else score.value))
+            keys.append((rank is None, rank or 0, -score.best_known if score.higher else score.best_known))
     return (*keys, row.entry.model, row.entry.folder)
 
 

@@ -12,7 +12,7 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,13 @@ _SIZES = ((1e9, "under 1B"), (4e9, "1B to 4B"), (15e9, "4B to 15B"), (80e9, "15B
 _WEIGHTS = {"sha256:": "local weights", "api:": "API"}  # by the start of a revision; any other is a commit of the Hub
 RULE = (
     "A rank is one more than the number of models whose 95% interval lies wholly on the better side, so models that cannot be "
-    "told apart share it. Where rows are unscored, the interval also reaches to the score if all of them were wrong, and if all "
-    "were right."
+    "told apart share it. Of a score that is corrected for its judge the corrected interval counts. Where rows are unscored, the "
+    "interval also reaches to the score if all of them were wrong, and if all were right."
 )
 Interval = tuple[float, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Score(Figure):
     """The figure that a task is ranked by; ``higher`` says which way is better, ``steps`` what is known of its judge."""
 
@@ -49,9 +49,17 @@ class Score(Figure):
 
     @property
     def interval(self) -> Interval | None:
-        """What it is ranked by."""
-        bounds = (self.worst, self.best) if self.unscored else (None, None)
-        return widened(self.low, self.high, *bounds)
+        """What it is ranked by: of a corrected score its interval. People's labels also count unscored rows, unless there was
+        nothing to ask of them."""
+        found = self.corrected or self
+        left = self.unscored if self.corrected is None or self.corrected.weight is None else self.corrected.unscored
+        bounds = (self.worst, self.best) if left else (None, None)
+        return widened(found.low, found.high, *bounds)
+
+    @property
+    def best_known(self) -> float:
+        """The corrected value, where there is one."""
+        return self.corrected.value if self.corrected else self.value
 
 
 @dataclass(frozen=True)
@@ -136,13 +144,14 @@ def to_entry(checked: Checked, submission: Submission, rules: Rules, name: str, 
 
 
 def _score(task: TaskResult, metric: str, packed: Mapping[str, Any]) -> Score | None:
+    certificates = {**(task.metadata.get("judge_certificate") or {}), str(packed.get("setting")): packed}
+    task = replace(task, metadata={**task.metadata, "judge_certificate": certificates})
     found, benchmark = figure(task, metric), find_benchmark(task.kind)
     if found is None:
         return None
     judge = task.metadata.get("judge_config") or {}
     higher = score_called(task.kind, metric).higher is not False
-    certificates = {**(task.metadata.get("judge_certificate") or {}), str(packed.get("setting")): packed}
-    stated = benchmark.certified({**task.metadata, "judge_certificate": certificates}) if benchmark else ()
+    stated = benchmark.certified(task.metadata) if benchmark else ()
     name = str(judge["name"]) if judge else None
     return Score(**vars(found), task=task.task, kind=task.kind, higher=higher, judge=name, steps=tuple(stated))
 
