@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from lm_factuality.cli import people_correct
+from lm_factuality.cli import people_agree, people_correct, people_plan
 from lm_factuality.cli.actions import Command, add_action
 
 
@@ -26,6 +26,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     people_correct.options(
         add_action(actions, "people correct", "correct scores for the judge's errors by people's labels", people_correct.correct)
     )
+    people_agree.add(actions)
+    people_plan.add(actions)
 
 
 def _sheet(parsed: argparse.Namespace) -> int:

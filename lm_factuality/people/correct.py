@@ -29,7 +29,7 @@ _UNDECIDED = "drawn, but people do not decide all of their items (skipped, tied 
 
 
 @dataclass(frozen=True)
-class _Row:
+class Row:
     """A sample: its parts in scores as judged and, where people decide it, by people (else None); how it was drawn. With nothing
     to ask (``is_asked``), what people say is what the judge says."""
 
@@ -51,7 +51,7 @@ def correct(result: TaskResult, key_file: Path, label_files: Sequence[Path]) -> 
     if benchmark is None or result.samples is None:
         raise DataError(f"{result.task}: has no samples that people can be asked about")
     sha256 = sha256_of(result.samples)
-    rows, left_out = _rows(benchmark, result, key, read_labels(label_files, key), sha256)
+    rows, left_out = rows_of(benchmark, result, key, read_labels(label_files, key), sha256)
     if not any(row.is_asked and row.people is not None for row in rows):
         why = "; ".join(f"{count} {reason}" for reason, count in left_out.items()) or "none of its samples was drawn"
         raise DataError(f"{', '.join(map(str, label_files))}: decide no sample of {result.task}: {why}")
@@ -79,7 +79,12 @@ def correct(result: TaskResult, key_file: Path, label_files: Sequence[Path]) -> 
     )
 
 
-def _rows(benchmark: Benchmark, result: TaskResult, key: Key, labels: Labels, sha256: str) -> tuple[list[_Row], dict[str, int]]:
+def rows_of(benchmark: Benchmark, result: TaskResult, key: Key, labels: Labels, sha256: str) -> tuple[list[Row], dict[str, int]]:
+    """The samples of a task, which have that SHA-256, and how many are left out, by the reason.
+
+    Raises:
+        DataError: the sheet is not of these samples.
+    """
     people, shown = benchmark.people, benchmark.samples
     source = next(
         (place for place, each in enumerate(key.sources) if (each.task, each.samples_sha256) == (result.task, sha256)), None
@@ -91,7 +96,7 @@ def _rows(benchmark: Benchmark, result: TaskResult, key: Key, labels: Labels, sh
             "give the results that the sheet was made of, as they were"
         )
     weights = {each.unit: each.weight for each in key.items if each.source == source}
-    rows: list[_Row] = []
+    rows: list[Row] = []
     left_out: Counter[str] = Counter()
     units = units_of_run(benchmark, result, key.sources[source].model)
     for sample, unit in zip(read_samples(result.samples), units, strict=True):
@@ -106,25 +111,30 @@ def _rows(benchmark: Benchmark, result: TaskResult, key: Key, labels: Labels, sh
         judged = {**row.parts, **shown.sums(sample)}
         said = None if changed is None else {**row_of(result, shown, changed).parts, **shown.sums(changed)}
         drawn = f"{is_asked} {stratum_of(unit, key.stratify)}", weights.get(unit.key, 1.0), is_asked
-        rows.append(_Row(unit.cluster, *drawn, judged, said))
+        rows.append(Row(unit.cluster, *drawn, judged, said))
     return rows, dict(+left_out)
 
 
-def _corrected(score: Score, name: str, rows: Sequence[_Row], unscored: int) -> Corrected | str:
+def _corrected(score: Score, name: str, rows: Sequence[Row], unscored: int) -> Corrected | str:
     """The corrected score, or why there is none."""
-    parts = [(row.judged.get(name, ()), (row.people or {}).get(name, ())) for row in rows]
-    width = max(len(part) for pair in parts for part in pair)
-    judged, people = (np.array([pair[side] or (0.0,) * width for pair in parts]) for side in (0, 1))
-    labelled, asked = (np.array(each) for each in ([row.people is not None for row in rows], [row.is_asked for row in rows]))
-    number = int((labelled & asked & (judged.any(axis=1) | people.any(axis=1))).sum())
+    units, asked = units_of(rows, name), np.array([row.is_asked for row in rows])
+    number = int((units.labelled & asked & (units.judged.any(axis=1) | units.people.any(axis=1))).sum())
     if number < FEWEST:
         return f"people's answers decide {number} of its samples, expected {FEWEST} at least"
-    names = [row.cluster for row in rows], [row.stratum for row in rows]
-    clusters, strata = (np.unique(each, return_inverse=True)[1] for each in names)
-    units = Units(judged, people, labelled, clusters, strata, np.array([row.weight for row in rows]))
     assert score.measure is not None
-    found = estimate(units, value_of(score, width), score.measure.low, score.measure.high)
+    found = estimate(units, value_of(score, units.judged.shape[1]), score.measure.low, score.measure.high)
     if found is None:
         return "not defined on these labels, or all of them are of one cluster"
     how = f"by people's answers on {number} of {len(rows)} samples"
     return Corrected(found.value, found.low, found.high, found.stderr, how, found.weight, number, len(rows), unscored)
+
+
+def units_of(rows: Sequence[Row], name: str) -> Units:
+    """The parts of the rows in a score."""
+    parts = [(row.judged.get(name, ()), (row.people or {}).get(name, ())) for row in rows]
+    width = max(len(part) for pair in parts for part in pair)
+    judged, people = (np.array([pair[side] or (0.0,) * width for pair in parts]) for side in (0, 1))
+    labelled, weights = np.array([row.people is not None for row in rows]), np.array([row.weight for row in rows])
+    names = [row.cluster for row in rows], [row.stratum for row in rows]
+    clusters, strata = (np.unique(each, return_inverse=True)[1] for each in names)
+    return Units(judged, people, labelled, clusters, strata, weights)

@@ -38,7 +38,8 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
 
 
 def read_published(path: Path) -> list[Published]:
-    """The figures of a YAML with a list ``figures``; an entry gives its value as ``percent`` or, of a perplexity, ``value``.
+    """The figures of a YAML with a list ``figures``; an entry gives its value as ``percent`` or, of a perplexity, ``value``, or
+    the values of several metrics as ``scores``.
 
     Raises:
         ConfigError: no such file, or an entry that is not a figure.
@@ -49,13 +50,14 @@ def read_published(path: Path) -> list[Published]:
     figures = []
     for number, entry in enumerate(loaded["figures"], start=1):
         try:
-            rest = {key: value for key, value in entry.items() if key not in ("percent", "value")}
-            (value,) = (entry[key] for key in ("percent", "value") if key in entry)
-            figures.append(Published(**rest, value=float(value)))
+            rest = {key: value for key, value in entry.items() if key not in ("percent", "value", "scores", "metric")}
+            ((key, value),) = ((key, entry[key]) for key in ("percent", "value", "scores") if key in entry)
+            scores = value if key == "scores" else {entry["metric"]: value}
+            figures += [Published(**rest, metric=metric, value=float(each)) for metric, each in scores.items()]
         except (AttributeError, TypeError, KeyError, ValueError) as error:
             raise ConfigError(
-                f"{path}: figure {number}: {error}; expected model, task, metric, percent (or value), where; and protocol "
-                "and decoding, if other than the benchmark's own"
+                f"{path}: figure {number}: {error}; expected model, task, metric, percent (or value; or scores for metric "
+                "and percent), where; and protocol and decoding, if other than the benchmark's own"
             ) from error
     return figures
 
@@ -84,6 +86,8 @@ def tables(
             yield table
         if benchmark.comparison is not None:
             yield from benchmark.comparison.tables(runs, figures, source)
+    if others := _other_rows(runs, figures):
+        yield Table("Other published scores", ("task", "model", "score", "#measured", "#published", "#diff", "where"), others)
     if has_pairs:
         yield Table("", (), (), HOW)
 
@@ -121,7 +125,7 @@ def _headline_table(benchmark: Benchmark, runs: Sequence[Run], figures: Sequence
     used = set()
     for run in sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date)):
         found = figure(run.task, score.name)
-        published = _match(run, score, figures)
+        published = _match(run, score.name, figures)
         used.add(published)
         gap = "" if published is None or found is None else f"{score.times * found.value - published.value:+.{score.digits}f}"
         shown = "" if published is None else f"{published.value:.{score.digits}f}"
@@ -151,10 +155,25 @@ def _headline_table(benchmark: Benchmark, runs: Sequence[Run], figures: Sequence
     return Table(f"{benchmark.title} {label}{unit}, with its standard error", columns, rows, notes)
 
 
-def _match(run: Run, score: Score, figures: Sequence[Published]) -> Published | None:
+def _other_rows(runs: Sequence[Run], figures: Sequence[Published]) -> list[tuple[str, ...]]:
+    """The figures that are no benchmark's headline, beside the runs that they are of; without any run all by themselves."""
+    headlines = {benchmark.headlines[0] for benchmark in all_benchmarks()}
+    rows: list[tuple[str, ...]] = []
+    for each in (each for each in figures if each.metric not in headlines):
+        if not runs:
+            rows.append((each.task, each.label, each.metric, "", f"{each.value:g}", "", each.where))
+        for run in (run for run in runs if _match(run, each.metric, [each])):
+            benchmark, found, shown = find_benchmark(run.task.kind), figure(run.task, each.metric), ("", "")
+            if found is not None and benchmark and (score := benchmark.score(each.metric)):
+                shown = score.write(found.value), f"{score.times * found.value - each.value:+.{score.digits}f}"
+            rows.append((each.task, run.label, each.metric, shown[0], f"{each.value:g}", shown[1], each.where))
+    return rows
+
+
+def _match(run: Run, metric: str, figures: Sequence[Published]) -> Published | None:
     """The published figure for a result: same task, metric, protocol and decoding, and the same model by name, with or
     without the organisation."""
-    wanted = run.task.task, score.name, run.protocol, run.file.variant, short_name(run.file.model)
+    wanted = run.task.task, metric, run.protocol, run.file.variant, short_name(run.file.model)
     return next(
         (each for each in figures if (each.task, each.metric, each.protocol, each.decoding, short_name(each.model)) == wanted),
         None,

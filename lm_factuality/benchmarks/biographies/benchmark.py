@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS, SETTINGS
 from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, AMBIGBIO_DECISIONS, LLAMA, LLAMA_DECISIONS, NAMES
+from lm_factuality.benchmarks.biographies.generations import PEOPLE as PEOPLE_FILE
 from lm_factuality.benchmarks.biographies.judging import AmbigBio, generation
 from lm_factuality.benchmarks.biographies.people import PEOPLE
 from lm_factuality.benchmarks.biographies.records import from_record
@@ -109,7 +110,7 @@ BENCHMARK = Benchmark(
     recount=recount,
     generation=generation,
     instance=instance,
-    sources=(AMBIGBIO, AMBIGBIO_DECISIONS, LLAMA, LLAMA_DECISIONS, NAMES),
+    sources=(AMBIGBIO, AMBIGBIO_DECISIONS, LLAMA, LLAMA_DECISIONS, NAMES, PEOPLE_FILE),
     former_mark="d_factscore",
     order=30,
     lead=LEAD,

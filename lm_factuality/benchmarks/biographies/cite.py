@@ -88,7 +88,7 @@ def find_splitter(name: str) -> Splitter:
     if name != "punkt":
         raise ConfigError(f"--sentences: found {name!r}, expected rules or punkt")
     try:
-        from nltk.tokenize import sent_tokenize  # type: ignore[import-untyped]
+        from nltk.tokenize import sent_tokenize
 
         sent_tokenize("One. Two.")
     except ImportError as error:

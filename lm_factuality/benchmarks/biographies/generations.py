@@ -41,6 +41,8 @@ _DECISIONS = "result/factscore/{}_factscore_output.json"
 AMBIGBIO_DECISIONS = _source("ambigbio_decisions", _DECISIONS.format(_CHATGPT), "106c3c7567389aa744de73972c044bd79ba8ff38")
 LLAMA_DECISIONS = _source("ambigbio_llama_decisions", _DECISIONS.format(_LLAMA), "89fb02221ad4a0d1c52b351e81945adeef1e9e3d")
 NAMES = _source("ambigbio_names", "AmbigBio/AmbigBio.csv", "1a7d365efcf19dde48785f0a68cee7907b23c696", 497)
+# What people saw in 300 of the responses; how many lines that makes is not said.
+PEOPLE = _source("ambigbio_people", "result/human_eval_result.csv", "d2d5c8859a99e4875db71267247b2079eb4ec2f3", 300)
 
 
 class _Doc(BaseModel):

@@ -1,59 +1,89 @@
 """Measurements of responses on disk: people's as CSV, the pipeline's as JSON lines or as released decisions."""
 
-import csv
-import io
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from lm_factuality.benchmarks.biographies.agreement import METRICS, Measured
+from pydantic import BaseModel
+
+from lm_factuality.benchmarks.asked import Measured
 from lm_factuality.benchmarks.biographies.decisions import is_decision_file, read_decisions
+from lm_factuality.benchmarks.biographies.generations import name_in
 from lm_factuality.benchmarks.biographies.released import factscore, grouped_score, num_entities
 from lm_factuality.ground.errors import DataError, did_you_mean, refuse
-from lm_factuality.ground.records import read_lines, read_text
+from lm_factuality.ground.records import read_lines
+from lm_factuality.ground.settings import STRICT, Text, read_settings
+from lm_factuality.ground.suite import read_config
+from lm_factuality.ground.tables import csv_rows
 
+METRICS = ("factscore", "d_factscore", "num_biographies", "num_entities")
 _KEYS = ("index", "name")
 _SHARES = ("factscore", "d_factscore")
-_COLUMNS = f"model, index or name (or both), {', '.join(METRICS)}"
 
 
-def read_people(path: Path) -> list[Measured]:
-    """What people measured: CSV with a header and the columns model, index or name (or both), and the four metrics.
+class Columns(BaseModel):
+    """What the columns of a CSV of measurements are called, null for one that it lacks; and whether its shares are fractions."""
 
-    ``factscore`` and ``d_factscore`` are fractions from 0 to 1; a cell without a value was not measured. Several rows of one
-    response are several people's. Other columns are left alone.
+    model_config = STRICT
+
+    model: Text = "model"
+    index: Text | None = "index"
+    name: Text | None = "name"
+    factscore: Text | None = "factscore"
+    d_factscore: Text | None = "d_factscore"
+    num_biographies: Text | None = "num_biographies"
+    num_entities: Text | None = "num_entities"
+    shares: Literal["fractions", "percent"] = "fractions"
+
+
+def read_columns(path: Path) -> Columns:
+    """A YAML such as ``configs/people/ambigbio.yaml``.
+
+    Raises:
+        ConfigError: it cannot be read, or is none; everything that is wrong.
+    """
+    return read_settings(Columns, read_config(path), str(path))
+
+
+def read_people(path: Path, columns: Columns | None = None) -> list[Measured]:
+    """What people measured: CSV with a header and ``columns`` for the model, index or name (or both), and some of the metrics.
+
+    A cell without a value was not measured. Several rows of one response are several people's. Other columns are left alone.
 
     Raises:
         DataError: the file cannot be read, a column is missing, or rows are bad; each is named.
     """
-    rows = csv.DictReader(io.StringIO(read_text(path, "expected CSV")), strict=True)
-    try:
-        columns = list(rows.fieldnames or ())
-        _check_columns(path, columns)
-        found, problems = [], []
-        for row in rows:
-            try:
-                found.append(_person(row))
-            except ValueError as error:
-                problems.append(f"{path}:{rows.line_num}: {error}")
-    except csv.Error as error:
-        raise DataError(f"{path}:{rows.line_num}: not CSV: {error}; expected the columns {_COLUMNS}") from error
+    called = columns or Columns()
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; expected CSV")
+    found: list[Measured] = []
+    problems: list[str] = []
+    for row in csv_rows(path):
+        if isinstance(row, str):
+            problems.append(row)
+            continue
+        try:
+            found.append(_person(path, row.values, called))
+        except ValueError as error:
+            problems.append(f"{row.location}: {error}")
     refuse(problems, "lines")
     return _checked(path, found)
 
 
-def read_results(path: Path, model: str | None = None, default: str | None = None) -> list[Measured]:
+def read_results(argument: str, default: str | None = None) -> list[Measured]:
     """What the pipeline measured: ``verdicts.jsonl`` of ``lm-factuality judge ambigbio``, JSON lines with ``index`` or ``name``
-    and the four metrics at the top or under ``scores``, or the authors' decision file (index: the place of the name in it,
-    from 0; it has no number of biographies a response).
+    and the four metrics (null: not measured) at the top or under ``scores``, or the authors' decision file (index: the place of
+    the name in it, from 0; it has no number of biographies a response).
 
-    ``model`` is whose responses they are; without it a line's own ``model``, then ``default``, then the name of the file up
-    to its first dot. Null stands for what was not measured, and a response without facts has no measurements.
+    ``argument`` is ``FILE`` or ``MODEL=FILE``; without MODEL the responses are a line's own ``model``'s, else the ``default``'s,
+    else called by the name of the file up to its first dot.
 
     Raises:
         DataError: the file cannot be read, or lines are bad; each is named.
     """
+    is_named = "=" in argument and not Path(argument).exists()
+    model, path = (argument.partition("=")[0], Path(argument.partition("=")[2])) if is_named else (None, Path(argument))
     default = model or default or path.name.split(".")[0]
     if is_decision_file(path):
         return [
@@ -66,63 +96,57 @@ def read_results(path: Path, model: str | None = None, default: str | None = Non
     return _checked(path, found)
 
 
-def _check_columns(path: Path, columns: list[str]) -> None:
-    missing = [name for name in ("model", *METRICS) if name not in columns]
-    if not any(key in columns for key in _KEYS):
-        missing.insert(0, "index or name")
+def _person(path: Path, row: Mapping[str, str], called: Columns) -> Measured:
+    columns = {name: column for name in ("model", *_KEYS, *METRICS) if (column := getattr(called, name))}
+    keys = [columns[key] for key in _KEYS if key in columns]  # one is enough
+    missing = [] if any(key in row for key in keys) else [" or ".join(keys) or "index or name"]
+    missing += [each for name, each in columns.items() if each not in row and name not in _KEYS]
     if missing:
-        hint = did_you_mean(missing[0], columns)
         raise DataError(
-            f"{path}: no column {', '.join(missing)}; found {', '.join(columns) or 'nothing'}{hint}; expected {_COLUMNS}"
+            f"{path}: no column {', '.join(missing)}; found {', '.join(row)}{did_you_mean(missing[0], row)}; name the columns "
+            "of this file in a YAML such as configs/people/ambigbio.yaml, null for what it lacks: --columns YAML"
         )
-
-
-def _person(row: Mapping[str | Any, Any]) -> Measured:
-    if None in row or None in row.values():
-        raise ValueError("not as many cells as the header has columns; quote cells that hold a comma")
-    index, name = (str(row.get(key) or "").strip() for key in _KEYS)
-    if not row["model"].strip() or not (index or name):
-        raise ValueError("no model, or neither index nor name")
-    values = {metric: _number(metric, row[metric].strip() or None) for metric in METRICS}
-    if all(value is None for value in values.values()):
+    values = {name: row.get(column, "").strip() or None for name, column in columns.items()}
+    if all(values.get(metric) is None for metric in METRICS):
         raise ValueError("no measurement; leave rows out that nobody annotated")
-    return Measured(row["model"].strip(), index, name, values)
+    return _measured(values, values["model"] or "", called.shares == "percent")
 
 
 def _result(record: Any, model: str | None, default: str) -> Measured:
     if not isinstance(record, dict):
         raise ValueError(f"found a JSON {type(record).__name__}, expected an object")  # noqa: TRY004
-    places = [record, *(inner for key in ("scores", "generation") if isinstance(inner := record.get(key), dict))]
-    index, name = (str(next((place[key] for place in places if place.get(key) is not None), "")) for key in _KEYS)
-    if not (index or name):
-        raise ValueError("neither 'index' nor 'name'")
-    model = model or str(record.get("model") or default)
+    inner = [record[key] for key in ("generation", "scores") if isinstance(record.get(key), dict)]
+    values = {name: each for place in (*inner, record) for name, each in place.items()}
     if "scores" in record and record["scores"] is None:  # it declined, or could not be judged
-        return Measured(model, index, name, dict.fromkeys(METRICS))
-    values = {}
-    for metric in METRICS:
-        place = next((place for place in places if metric in place), None)
-        if place is None:
-            raise ValueError(
-                f"no {metric!r}; found {', '.join(key for place in places for key in place)}; expected a line of verdicts.jsonl, "
-                f"or an object with index or name and {', '.join(METRICS)}, null for what was not measured"
-            )
-        values[metric] = _number(metric, place[metric])
-    return Measured(model, index, name, values)
+        values |= dict.fromkeys(METRICS)
+    if missing := next((metric for metric in METRICS if metric not in values), None):
+        raise ValueError(
+            f"no {missing!r}; found {', '.join(values)}; expected a line of verdicts.jsonl, or an object with index or name and "
+            f"{', '.join(METRICS)}, null for what was not measured"
+        )
+    return _measured(values, model or str(values.get("model") or default))
 
 
-def _number(metric: str, value: Any) -> float | None:
+def _measured(values: Mapping[str, Any], model: str, percent: bool = False) -> Measured:
+    index, name = ("" if values.get(key) is None else str(values[key]) for key in _KEYS)
+    if not model or not (index or name):
+        raise ValueError("no model, or neither index nor name")
+    return Measured(model, index, name_in(name), {metric: _number(metric, values.get(metric), percent) for metric in METRICS})
+
+
+def _number(metric: str, value: Any, percent: bool = False) -> float | None:
     if value is None:
         return None
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if metric in _SHARES and not 0 <= number <= 1:
-        raise ValueError(f"{metric}: found {value!r}, expected a fraction from 0 to 1 (95% is 0.95)")
-    if not 0 <= number < math.inf:
-        raise ValueError(f"{metric}: found {value!r}, expected a number of 0 or more")
-    return number
+    expected, most = "a number of 0 or more", math.inf
+    if metric in _SHARES:
+        expected, most = ("a percentage from 0 to 100", 100.0) if percent else ("a fraction from 0 to 1 (95% is 0.95)", 1.0)
+    if not 0 <= number <= most or number == math.inf:
+        raise ValueError(f"{metric}: found {value!r}, expected {expected}")
+    return number / 100 if most == 100 else number
 
 
 def _checked(path: Path, found: list[Measured]) -> list[Measured]:

@@ -1,0 +1,172 @@
+"""Coefficients of agreement against published worked examples and formulas written out again; intervals against known formulas."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from lm_factuality.ground.agreement import Measure, agreeing, coefficient, cohen, fleiss, krippendorff, ratio, share
+from lm_factuality.ground.statistics import Outcome, clustered_stderr
+
+# Fleiss (1971), table 1: how many of six psychiatrists gave each of 30 patients one of five diagnoses.
+DIAGNOSES = [
+    "00060",
+    "03003",
+    "01401",
+    "00006",
+    "03030",
+    "20400",
+    "00402",
+    "20310",
+    "20040",
+    "00006",
+    "10050",
+    "11040",
+    "03300",
+    "10050",
+    "02031",
+    "00501",
+    "30012",
+    "51000",
+    "02040",
+    "10203",
+    "00006",
+    "01050",
+    "02013",
+    "20040",
+    "10041",
+    "05010",
+    "40002",
+    "02040",
+    "10500",
+    "00006",
+]
+# Krippendorff (2011), example C and D: four observers, twelve units, gaps.
+OBSERVERS = ("123321412...", "1233224125.3", ".3332342251.", "12332441251.")
+BINARY = ("0100000010", "1110010000")  # and his example A: two observers
+
+
+def unfolded(counts):
+    return [[category for category, count in zip("abcde", row, strict=True) for _ in range(int(count))] for row in counts]
+
+
+def units(observers):
+    return [[value for value in unit if value != "."] for unit in zip(*observers, strict=True)]
+
+
+def several(items):
+    return [item for item in items if len(item) > 1]
+
+
+def table(*cells):
+    """Pairs of a two-by-two table: both yes, yes and no, no and yes, both no."""
+    return [
+        pair for pair, count in zip((("y", "y"), ("y", "n"), ("n", "y"), ("n", "n")), cells, strict=True) for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("coefficient", "items", "expected", "digits"),
+    [
+        (fleiss, unfolded(DIAGNOSES), 0.430, 3),  # Fleiss (1971)
+        (krippendorff, several(units(OBSERVERS)), 0.743, 3),  # Krippendorff (2011), nominal
+        (krippendorff, units(BINARY), 0.095, 3),
+        (cohen, table(20, 5, 10, 15), 0.400, 3),
+        (cohen, table(45, 15, 25, 15), 0.1304, 4),
+        (cohen, table(25, 35, 5, 35), 0.2593, 4),
+        (cohen, table(1, 0, 0, 0), math.nan, 1),
+        (cohen, [], math.nan, 1),
+        (fleiss, [["a", "a"], ["a", "a"]], math.nan, 1),
+        (krippendorff, [["a", "a", "a"], ["a", "a"]], math.nan, 1),
+    ],
+)
+def test_published_examples(coefficient, items, expected, digits):
+    assert round(coefficient(items), digits) == pytest.approx(expected, nan_ok=True)
+
+
+def test_the_diagnoses_are_those_of_the_paper():
+    totals = np.array([[int(count) for count in row] for row in DIAGNOSES]).sum(axis=0) / 180
+    assert totals.round(3).tolist() == [0.144, 0.144, 0.167, 0.306, 0.239]
+
+
+def alpha_by_pairs(items):
+    """Krippendorff's alpha as he defines it: coincidences of all ordered pairs within units."""
+    coincidences = Counter()
+    for item in items:
+        for one, other in permutations(item, 2):
+            coincidences[one, other] += 1 / (len(item) - 1)
+    totals = Counter()
+    for (one, _), count in coincidences.items():
+        totals[one] += count
+    number = sum(totals.values())
+    observed = sum(count for (one, other), count in coincidences.items() if one != other)
+    expected = sum(totals[one] * totals[other] for one, other in permutations(totals, 2)) / (number - 1)
+    return 1 - observed / expected
+
+
+def fleiss_by_formula(items):
+    raters, categories = len(items[0]), sorted({each for item in items for each in item})
+    counts = np.array([[item.count(category) for category in categories] for item in items])
+    observed = ((counts**2).sum(axis=1) - raters).mean() / (raters * (raters - 1))
+    chance = ((counts.sum(axis=0) / counts.sum()) ** 2).sum()
+    return (observed - chance) / (1 - chance)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_coefficients_are_those_of_their_formulas(seed):
+    random = np.random.default_rng(seed)
+    items = [[str(each) for each in random.integers(0, 3, random.integers(2, 5))] for _ in range(40)]
+    assert krippendorff(items) == pytest.approx(alpha_by_pairs(items))
+    even = [item[:2] for item in items]
+    assert fleiss(even) == pytest.approx(fleiss_by_formula(even))
+    # Of as many answers each the two are one, but for the number of answers.
+    assert krippendorff(even) == pytest.approx(1 - (1 - fleiss(even)) * (1 - 1 / (2 * len(even))))
+
+
+def test_the_jackknife_of_a_mean_is_its_clustered_standard_error():
+    random = np.random.default_rng(1)
+    values, clusters = random.random(60).tolist(), [str(each % 20) for each in range(60)]
+    found = coefficient(values, clusters, lambda items: float(np.mean(items)))
+    stderr = clustered_stderr([Outcome(value, cluster) for value, cluster in zip(values, clusters, strict=True)])
+    assert found.value == pytest.approx(np.mean(values))
+    assert (found.high - found.low) / 2 == pytest.approx(2.093024 * stderr, rel=1e-6)  # t with 19 degrees of freedom
+    assert found.count == 60
+
+
+def test_many_clusters_are_left_out_in_groups():
+    calls = []
+    coefficient(list(range(500)), [str(each) for each in range(500)], lambda items: calls.append(len(items)) or float(sum(items)))
+    assert len(calls) == 51
+    assert set(calls[1:]) == {490}
+
+
+@pytest.mark.parametrize(
+    ("items", "clusters"), [([("a", "b"), ("b", "a")], ["x", "x"]), ([("a", "a"), ("b", "b"), ("c", "c")] * 2, list("xyzxyz"))]
+)
+def test_no_interval_where_there_is_nothing_to_leave_out(items, clusters):
+    found = coefficient(items, clusters, cohen)
+    assert found.value is not None
+    assert (found.low, found.high) == (None, None)
+
+
+def test_shares_have_intervals_even_where_all_agree():
+    rows, clusters = [(1, 1)] * 30, [str(each // 3) for each in range(30)]
+    found = share(rows, clusters, ratio)
+    assert (found.value, found.high, found.count) == (1, 1, 30)
+    assert found.low == pytest.approx(0.6915, abs=1e-4)  # 10 of 10, Clopper and Pearson
+    mixed = share([(each % 2, 1) for each in range(30)], clusters, ratio)
+    assert mixed.low < 0.5 < mixed.high
+    assert share([(1, 2), (1, 2)], ["x", "y"], ratio) == Measure(0.5, None, None, 2)  # no draw says anything of the spread
+    assert share([(0, 1)] * 3, list("xyz"), ratio).high == pytest.approx(1 - 0.025 ** (1 / 3))
+    assert share([(1, 1)], ["x"], ratio).low == pytest.approx(0.025)
+    assert share([], [], ratio) == Measure(None, None, None, 0)
+    assert share([(0, 0)], ["x"], ratio) == Measure(None, None, None, 1)
+
+
+@pytest.mark.parametrize(("answers", "expected"), [("aa", 1), ("ab", 0), ("aab", 1 / 3), ("aaab", 1 / 2), ("aabb", 1 / 3)])
+def test_agreement_on_an_item(answers, expected):
+    assert agreeing(list(answers)) == pytest.approx(expected)
