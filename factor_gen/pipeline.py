@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from factor_gen.config import describe
 from factor_gen.corpus import CorpusRecord, corpus_files, corpus_record
 from factor_gen.documents import distinct, read_documents
 from factor_gen.engine import run_shards
+from factor_gen.generate.rules.contexts import of_corpus
 from factor_gen.output.card import Provenance
 from factor_gen.output.counts import Counts
 from factor_gen.output.folder import refuse_to_overwrite
@@ -83,6 +84,8 @@ def build(
         reads = {"corpus": record.describe(), **corpus, "shard": settings.shard}
         folders = prepare(root, [(READ, reads), *fingerprints.items()])
         shards = _read(settings, record, folders[0])
+        if settings.generate.generator == "rules" and "generate" in wanted:
+            settings = replace(settings, contexts=of_corpus(folders[0], shards).resolve())
         run_shards(settings, folders, shards, opener)
         examples = folders[-1].examples(shards)
         if until == CHOOSE:
