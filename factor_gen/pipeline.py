@@ -1,7 +1,7 @@
 """A whole build: read, then the stages over all shards, then the choice and the files of the benchmark."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from factor_gen.audit.tables import card_figures
 from factor_gen.choose import choose_rows
 from factor_gen.config import describe
 from factor_gen.corpus import CorpusRecord, corpus_files, corpus_record
-from factor_gen.documents import distinct, read_documents
-from factor_gen.engine import run_shards
+from factor_gen.documents import CLEANING, distinct, read_documents
+from factor_gen.draws import Again, Wanted, best_draws
+from factor_gen.engine import Source, Step, run_shards
 from factor_gen.output.card import Provenance
 from factor_gen.output.counts import Counts
 from factor_gen.output.folder import refuse_to_overwrite
@@ -23,7 +24,7 @@ from factor_gen.output.write import Written, write_benchmark
 from factor_gen.records import Example, portable
 from factor_gen.settings import BuildSettings
 from factor_gen.shards import StageFolder, discard, prepare, split
-from factor_gen.stages import ALL_STAGES, CHOOSE, READ, Opener, check_packages_of_the_end, check_stage, close, open_stage
+from factor_gen.stages import ALL_STAGES, CHOOSE, READ, STAGES, Opener, check_packages_of_the_end, check_stage, close, open_stage
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import alone, write_json
 
@@ -79,12 +80,19 @@ def build(
         record = _record(settings, root)
         fingerprints = _fingerprints(settings, [name for name in wanted if name != CHOOSE], opener)
         # which documents are read, and how they are cut into shards
-        corpus = {name: getattr(settings.corpus, name) for name in ("config", "split", "text", "id", "documents")}
-        reads = {"corpus": record.describe(), **corpus, "shard": settings.shard}
-        folders = prepare(root, [(READ, reads), *fingerprints.items()])
-        shards = _read(settings, record, folders[0])
-        run_shards(settings, folders, shards, opener)
-        examples = folders[-1].examples(shards)
+        corpus = {name: getattr(settings.corpus, name) for name in ("config", "split", "text", "id", "documents", "unwrap")}
+        reads = {"corpus": record.describe(), **corpus, "shard": settings.shard, "cleaning": CLEANING}
+        again = settings.select.draws - 1 if STAGES[-1] in wanted else 0
+        goal = Wanted.by(settings)
+        stages = [(READ, reads), *fingerprints.items()]
+        for draw in range(2, 2 + again):  # what they begin with depends on what was wanted of those before
+            aim = {"select": {**fingerprints["select"], "draw": draw, "wanted": asdict(goal)}}
+            stages += (fingerprints | aim).items()
+        read, *folders = prepare(root.resolve(), stages)
+        shards = _read(settings, record, read)
+        draws = [folders[start : start + len(fingerprints)] for start in range(0, len(folders), max(1, len(fingerprints)))]
+        run_shards(settings, list(_steps(read, draws, goal)), shards, opener)
+        examples = best_draws([draw[-1] for draw in draws] or [read], shards, goal)
         if until == CHOOSE:
             written = _written(settings, examples, out, record, fingerprints, command)
             counts, files = written.counts, written.files
@@ -94,6 +102,14 @@ def build(
                 counts.add(example)
     rows = counts.documents - counts.unused.total()
     return Built(out, counts.documents, rows, counts.unused, dict(sorted(counts.lost.items())), files)
+
+
+def _steps(read: StageFolder, draws: Sequence[Sequence[StageFolder]], goal: Wanted) -> Iterator[list[Step]]:
+    """The steps of each draw, the first of which begins with what was read."""
+    source: Source = read
+    for number, folders in enumerate(draws, start=1):
+        yield list(zip([source, *folders[:-1]], folders, strict=True))
+        source = Again(read, folders[-1], number + 1, goal)
 
 
 def _written(
@@ -143,7 +159,7 @@ def _read(settings: BuildSettings, record: CorpusRecord, folder: StageFolder) ->
         return done
     documents = tqdm(read_documents(settings, record.commit), desc=READ, unit=" documents", delay=2)
     shards = 0
-    for shard in split(distinct(documents), settings.shard):
+    for shard in split(distinct(documents, settings.corpus.unwrap), settings.shard):
         if not folder.has(shards):
             folder.write(shards, shard)
         shards += 1

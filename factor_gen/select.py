@@ -7,24 +7,33 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
+from itertools import accumulate
 from typing import Any
 
 from factor_gen.records import Example
 from factor_gen.settings import SelectSettings
-from factor_gen.text.sentences import sentences
+from factor_gen.text.layout import verbatim
+from factor_gen.text.sentences import plain, sentences
 
-_RULES = 2  # raised when a change of the rules can change what is selected
-_SPACE = re.compile(r"\s+")
-_EMPTY, _ALONE, _JOINED, _REPEATED = (
+_RULES = 3  # raised when a change of the rules can change what is selected
+_EMPTY, _ALONE, _JOINED, _REPEATED, _KNOWN, _CODE, _HALF, _NO_OTHER = (
     "the text is empty",
     "no text before the sentence",
     "no white space before the sentence",
     "no sentence that the rest of the text does not repeat",
+    "no sentence that is not in a document before it",
+    "no sentence outside code and tables",
+    "no sentence that begins after the end of another",
+    "no other sentence",
 )
+# a line that ends as no sentence does: what follows is the rest of it
+_WORDS_THAT_GO_ON = "a an the of to in on at by for from with and or but that which is are was were be as if not its"
+_OPEN = re.compile(rf"(?:,|\b(?:{_WORDS_THAT_GO_ON.replace(' ', '|')}))[ \t\r]*\n\s*\Z")
 
 
 class Select:
-    """Examples whose ``prefix`` is a whole document in, its sentence as ``completion`` and what stands before it out."""
+    """Examples whose ``prefix`` is a whole document in, a sentence as ``completion`` and what stands before it out: of those that
+    will do the one that is drawn as ``draw`` says."""
 
     name = "select"
 
@@ -35,30 +44,43 @@ class Select:
     @property
     def fingerprint(self) -> Mapping[str, Any]:
         seed = {"seed": self._seed} if self._settings.position == "random" else {}
-        return {"rules": _RULES, "sentencex": version("sentencex"), **asdict(self._settings), **seed}
+        about = {"rules": _RULES, "sentencex": version("sentencex"), **asdict(self._settings), **seed}
+        del about["draws"]  # another draw is another folder, and leaves those before it as they are
+        return about
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
         """Each document with its sentence, or the reason why none of its sentences will do."""
-        return [example if example.unused else self._select(example.doc_id, example.prefix) for example in examples]
+        return [example if example.unused else self._select(example) for example in examples]
 
-    def _select(self, doc_id: str, text: str) -> Example:
+    def _select(self, example: Example) -> Example:
+        doc_id, text = example.doc_id, example.prefix
         spans = sentences(text)
+        fixed = _verbatim(text)
         # each sentence that will do is as likely as the others to be the first of them in a random order
         order = list(range(len(spans)))
         if self._settings.position == "random":
             random.Random(f"{self._seed}/select/{doc_id}").shuffle(order)
         elif self._settings.position == "last":
             order.reverse()
-        whole = _plain(text)
+        whole = plain(text)
         furthest = (-1, _EMPTY)
+        draw = example.draw
         for number in order:
             start, end = spans[number]
             sentence = text[start:end]
             failure = failed(sentence, self._settings) or _misplaced(text[:start], sentence, whole)
-            if failure is None:
-                return Example(doc_id, prefix=text[:start], completion=sentence)
-            furthest = max(furthest, failure)
-        return Example(doc_id).drop(self.name, furthest[1])
+            if failure is None and self._settings.once and start in example.repeated:
+                failure = 105, _KNOWN
+            if failure is None and any(first <= start < last for first, last in fixed):
+                failure = 104, _CODE
+            if failure is not None:
+                furthest = max(furthest, failure)
+                continue
+            draw -= 1
+            if not draw:
+                return Example(doc_id, prefix=text[:start], completion=sentence, draw=example.draw)
+        reason = furthest[1] if draw == example.draw else _NO_OTHER
+        return Example(doc_id, draw=example.draw).drop(self.name, reason)
 
 
 def _misplaced(prefix: str, sentence: str, whole: str) -> tuple[int, str] | None:
@@ -67,15 +89,19 @@ def _misplaced(prefix: str, sentence: str, whole: str) -> tuple[int, str] | None
         return 100, _ALONE
     if not prefix[-1].isspace():
         return 101, _JOINED
-    plain = _plain(sentence)
-    if whole.find(plain, whole.find(plain) + 1) >= 0:
+    if _OPEN.search(prefix[-40:]):
+        return 103, _HALF
+    found = plain(sentence)
+    if whole.find(found, whole.find(found) + 1) >= 0:
         return 102, _REPEATED
     return None
 
 
-def _plain(text: str) -> str:
-    """``text`` in lower case, with single spaces and no end mark, so that a heading is the sentence that repeats it."""
-    return _SPACE.sub(" ", text).strip().rstrip(".!?\"'”’)]").casefold()
+def _verbatim(text: str) -> list[tuple[int, int]]:
+    """The spans of the lines that are code or tables."""
+    lines = text.split("\n")
+    ends = list(accumulate(len(line) + 1 for line in lines))
+    return [(end - len(line) - 1, end) for line, end, is_fixed in zip(lines, ends, verbatim(lines), strict=True) if is_fixed]
 
 
 _LONGEST_WORD = 60  # characters

@@ -62,6 +62,7 @@ class CorpusSettings:
     text: Text = "text"  # column or key
     id: Text | None = None  # column or key; None: "id" where there is one, else the number of the row
     documents: Count | None = None  # at most
+    unwrap: Truth = True  # join the lines of paragraphs that were broken at a width; the paper's: false
     license: Text = "unknown"
     source: Text = ""  # whom to thank, for the dataset card
 
@@ -80,6 +81,8 @@ class SelectSettings:
     min_words: Count = 10
     max_words: Annotated[Count, Field(validate_default=True), AfterValidator(_not_below)] = 200  # what is longer is a list
     position: Literal["random", "first", "last"] = "random"  # which of the sentences that will do
+    draws: Count = 10  # sentences that are tried, one after the other, until one gives a row of two types; the paper's: 1
+    once: Truth = True  # whether a sentence that several documents have is used in the first alone; the paper's: false
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,7 @@ def _counted(counts: Counts) -> dict[str, Any]:
             for kind, count in content["chosen"].items()
         ],
         "several": sum(rows for number, rows in counts.row_types.items() if number > 1),
+        "draws": counts.by_draw(),
         "distances": [("words", f"{mean:.1f} ± {deviation:.1f}", *PAPER_DISTANCES)],
     }
 

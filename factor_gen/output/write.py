@@ -117,7 +117,7 @@ def _write_rows(settings: BuildSettings, items: Iterable[Chosen | Example], fold
                     write(row)
             else:
                 stage, reason = stage_and_reason(item)
-                line = {"doc_id": whole(item.doc_id), "stage": stage, "reason": reason}
+                line = {"doc_id": whole(item.doc_id), "stage": stage, "reason": reason, "draws": item.draws}
                 unused.write(json.dumps(line, ensure_ascii=False) + "\n")
     return counts
 

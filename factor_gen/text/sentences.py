@@ -5,7 +5,13 @@ from collections.abc import Iterator
 
 _LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")  # what str.splitlines takes for line breaks
 _SPACE = re.compile(r"[^\S \t]")
+_WHITE = re.compile(r"\s+")
 _PIECE = 4_000  # characters looked at together: quotes that nothing closes take sentencex the square of their number
+
+
+def plain(text: str) -> str:
+    """``text`` in lower case, with single spaces and no end mark, so that a heading is the sentence that repeats it."""
+    return _WHITE.sub(" ", text).strip().rstrip(".!?\"'”’)]").casefold()
 
 
 def sentences(text: str) -> list[tuple[int, int]]:

@@ -1,0 +1,147 @@
+"""What the lines of a text are: prose, or code and tables; and paragraphs that were broken at a width, in one line again."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+_FENCE = re.compile(r"\s*(```|~~~)")
+_RULE = re.compile(r"[\s+|=\-_*#~.:<>/\\^`'\"]+\Z")  # a line without a letter or digit: art, or a line below a heading
+_CELLS = re.compile(r"\|[^|]*\||\t[^\t]*\S[^\t]*\t|\S {3,}\S+(?: \S+)* {3,}\S|\A\s*\||\+--")
+_GAP = re.compile(r"(?<=[^\s.!?:]) {2,}(?=\S)|(?<=\S) {3,}(?=\S)")  # between columns; two spaces may follow a sentence
+_PROMPT = re.compile(
+    r"\s*(?:\$ |>>> |# |% |//|/\*|#!|@\w+|<\w|\w+ = |\w+\(|[-\w.]+: *[\[{\"])|.*(?:[{};\\]|\]\)?|\w\(\w*\))\s*\Z"
+)
+_SYMBOLS = re.compile(r"[{}\[\]<>=;$\\^~_#@/*+|&%`]|\(\)|::")
+_MUCH = 0.15  # of the characters of a line, where prose has few
+_INDENTED = 4  # columns
+
+
+def verbatim(lines: Sequence[str]) -> list[bool]:
+    """Which lines are code, tables or drawings: fenced, with cells or columns, or of a paragraph that is mostly symbols."""
+    found = [bool(_CELLS.search(line)) or bool(line.strip() and _RULE.match(line)) for line in lines]
+    gaps = [{match.end() for match in _GAP.finditer(line)} if "  " in line.strip() else set() for line in lines]
+    for place in range(1, len(lines)):
+        if gaps[place] & gaps[place - 1]:
+            found[place] = found[place - 1] = True
+    fence, open_lines = "", list(lines)  # those outside of fences
+    for place, line in enumerate(lines):
+        mark = (_FENCE.match(line) or [""] * 2)[1]
+        if fence or mark:
+            found[place], open_lines[place] = True, ""
+        if mark and fence in ("", mark):
+            fence = "" if fence else mark
+    before, literal = "", -1  # the last line of the block before, and the column that what follows ``::`` goes beyond
+    for start, end in _blocks(open_lines):
+        block, column = lines[start:end], _indent(lines[start])
+        literal = literal if literal >= 0 and column > literal else -1
+        if before.rstrip().endswith("::") and column > _indent(before):
+            literal = _indent(before)
+        codes = sum(_is_code(line) for line in block)
+        is_deeper = column >= _indent(before) + _INDENTED
+        if literal >= 0 or codes * (4 if is_deeper else 2) > len(block):
+            found[start:end] = [True] * (end - start)
+        before = lines[end - 1] if literal < 0 else before
+    return found
+
+
+def _blocks(lines: Sequence[str]) -> list[tuple[int, int]]:
+    """The spans (first, last plus one) of lines between empty ones."""
+    marks = [0, *(bool(line.strip()) for line in lines), 0]
+    edges = [place for place, (one, other) in enumerate(pairwise(marks)) if one != other]
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _is_code(line: str) -> bool:
+    return bool(_PROMPT.match(line)) or len(_SYMBOLS.findall(line)) > _MUCH * (len(line) - line.count(" "))
+
+
+_NARROWEST, _WIDEST = 50, 110  # columns that texts are broken at
+_SLACK = 8  # columns that a line may stay below the width, as those do that were broken by hand
+_MARK = re.compile(
+    r"\s*(?:(?:[-*+•·o:;%]|\.\.|--?\w|\(?(?:\d{1,3}|[a-zA-Z]|[ivx]{2,4})\.?[.)]|\[\w+\]|<\w+>|\d[\d.]*:)(?=\s)|[>|#@\\]|:\w+:(?!`))"
+)
+_END = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
+_SPACES = re.compile(r" {2,}")
+_HALF = re.compile(r"([^\W\d_]+)-\Z")
+_WORD = re.compile(r"[^\W\d_]+")
+_LEAST_WORDS = 6  # of a line that goes on in the next, where the width does not say so
+_OPENS = 0.8  # of the lines of verse and lists begin with a capital
+
+
+def unwrap(text: str) -> str:
+    """``text`` with a space for each line break that only the width of the lines is the reason for; a text that was not broken
+    at a width comes back as it is.
+
+    A break goes where the first word of the next line would have made its line longer than lines get, or where a long line ends
+    within a sentence that the next one goes on with in small letters. Headings, items of lists, verse, addresses, code and
+    tables keep their lines.
+    """
+    lines = [line.rstrip() for line in text.expandtabs(8).split("\n")] if "\n" in text else []
+    # of lines that end within a sentence
+    inner = sorted(len(one) for one, other in pairwise(lines) if len(one) <= _WIDEST and _runs_on(one, other))
+    if not inner or (width := inner[len(inner) * 9 // 10]) < _NARROWEST:
+        return text
+    fixed, words = verbatim(lines), set(_WORD.findall(text))
+    joined: list[str] = []
+    begins = 0
+    for start, end in _blocks(lines):
+        joined += [""] * (start - begins)
+        block = lines[start:end]
+        breaks = _breaks(block, fixed[start:end], width)
+        cuts = [0, *(place for place, is_broken in enumerate(breaks, start=1) if not is_broken), len(block)]
+        joined += [_together(block[first:last], words) for first, last in pairwise(cuts)]
+        begins = end
+    return "\n".join(joined + [""] * (len(lines) - begins)) if len(joined) + len(lines) - begins < len(lines) else text
+
+
+def _breaks(block: Sequence[str], fixed: Sequence[bool], width: int) -> list[bool]:
+    """Whether each line but the first goes on with the one before it."""
+    follows = [not fixed[place] and not fixed[place - 1] and _is_below(block, place) for place in range(1, len(block))]
+    full = [
+        is_next and len(one) + 1 + len(other.split()[0]) > width - _SLACK
+        for is_next, (one, other) in zip(follows, pairwise(block), strict=True)
+    ]
+    capitals = sum(line.lstrip()[0].isupper() for line in block[1:])
+    if len(block) > 3 and capitals > _OPENS * (len(block) - 1):
+        return [False] * len(follows)  # verse, or a list without marks
+    return [
+        is_next and (is_full or (_runs_on(one, other) and (any(full) or len(one) > width // 2)))
+        for is_next, is_full, (one, other) in zip(follows, full, pairwise(block), strict=True)
+    ]
+
+
+def _runs_on(line: str, other: str) -> bool:
+    is_small = other.lstrip(" (\"'“‘`")[:1].islower()
+    return is_small and not _END.search(line) and len(line.split()) >= _LEAST_WORDS
+
+
+def _is_below(block: Sequence[str], place: int) -> bool:
+    """Whether a line stands where the one before it would go on: in its column, below the text of its item, or left of the
+    first line of a paragraph."""
+    line, other = block[place - 1], block[place]
+    mark = _MARK.match(other)
+    if mark:
+        return False
+    column, own = _indent(line), _indent(other)
+    if column == own:
+        return not _MARK.match(line)
+    if own > column:
+        return bool(_MARK.match(line)) or (place == 1 and own - column <= 8 and len(block) > 2 and _indent(block[2]) == own)
+    return place == 1 and column - own <= 8
+
+
+def _together(lines: Sequence[str], words: set[str]) -> str:
+    """The lines of a paragraph with spaces between them; a word whose parts two lines share is one if ``words``, which the text
+    has elsewhere, hold it without a hyphen."""
+    if len(lines) == 1:
+        return lines[0]
+    indent, parts = lines[0][: _indent(lines[0])], []
+    for line, other in pairwise([*(_SPACES.sub(" ", line.strip()) for line in lines), ""]):
+        start, end = _WORD.match(other), _HALF.search(line)
+        is_whole = start and end and end[1] + start[0] in words
+        parts.append(line[:-1] if is_whole else line if end and other else f"{line} ")
+    return indent + "".join(parts).rstrip()
