@@ -80,7 +80,11 @@ bench-gen: install-dev  ## time the generator's filters beside their bare models
 	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.bench.factor_gen filters
 	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.bench.factor_gen scale
 
-sample: install  ## rebuild the embedded default: benchmark, corpus, and the checkpoints (an hour on two cores)
+$(VENV)/installed-generate: $(VENV)/installed
+	$(PIP) install --quiet -c constraints.txt -e '.[generate]'
+	@touch $@
+
+sample: $(VENV)/installed-generate  ## rebuild the embedded default: benchmark, corpus, and the checkpoints (an hour on two cores)
 	$(BIN)/python -m lm_factuality.sample.build --out tasks/sample
 	$(BIN)/factor-gen build configs/corpora/sample.yaml --out results/sample_factor
 	cp results/sample_factor/sample_factor.csv tasks/sample/

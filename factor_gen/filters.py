@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 NOT_CONTRADICTORY, NOT_FLUENT, NOT_SCORED = "not contradictory", "not fluent", "not scored"
+LESS_FLUENT = "less fluent than others of its type"
 _DIGITS = 4  # of a score: the same sentence in another batch differs in the sixth
 _DTYPE = "float32"  # on a GPU too: see factor_gen.filter_models
 
@@ -53,7 +55,7 @@ class Filters:
             }
         if fluency is not None:
             identity = model_identity(fluency.model, fluency.revision)
-            found["fluency"] = {**identity, "dtype": _DTYPE, "margin": fluency.margin}
+            found["fluency"] = {**identity, "dtype": _DTYPE, "margin": fluency.margin, "best": fluency.best}
         return found
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
@@ -70,10 +72,12 @@ class Filters:
         if candidates and self._settings.fluency is not None:
             candidates = self._fluent(self._settings.fluency, owners, candidates)
         scored = iter(candidates)
-        return [
-            replace(each, candidates=tuple(islice(scored, len(each.candidates)))) if each.candidates else each
-            for each in examples
-        ]
+        best = self._settings.fluency and self._settings.fluency.best
+        found = []
+        for each in examples:
+            own = tuple(islice(scored, len(each.candidates)))
+            found.append(replace(each, candidates=_ranked(own, best) if best else own))
+        return found
 
     def _contradictory(self, nli: NliSettings, owners: Sequence[Example], candidates: Sequence[Candidate]) -> list[Candidate]:
         from factor_gen.filter_models import Pair
@@ -111,6 +115,17 @@ class Filters:
 
         fluency = self._settings.fluency or FluencySettings()
         return FluencyModel(fluency.model, fluency.revision, fluency.batch_size, self._device)
+
+
+def _ranked(candidates: Sequence[Candidate], best: int) -> tuple[Candidate, ...]:
+    """The candidates, of which no more than the ``best`` most fluent of each type may be chosen."""
+    seen: Counter[str] = Counter()
+    found = dict(enumerate(candidates))
+    for place, each in sorted(found.items(), key=lambda item: -(item[1].fluency or 0)):
+        seen[each.type] += not each.rejected
+        if not each.rejected and seen[each.type] > best:
+            found[place] = replace(each, rejected=LESS_FLUENT)
+    return tuple(found[place] for place in range(len(candidates)))
 
 
 def _judged(candidate: Candidate, name: str, score: float, threshold: float, reason: str) -> Candidate:

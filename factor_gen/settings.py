@@ -125,6 +125,7 @@ class FluencySettings:
     model: Text = "gpt2"
     revision: Text | None = None
     margin: Annotated[Number, Field(ge=0)] = 0.2
+    best: Count | None = None  # of each type the likeliest, so many at most; None, as in the paper: all above the margin
     batch_size: Count = 32
 
 
