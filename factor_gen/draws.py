@@ -1,8 +1,7 @@
 """Drawing again: sentences of a document are tried one after the other, until one gives enough contradictions; the best is kept.
 
 A draw is a pass of the stages ``select`` to ``filter``. The second and later ones see the documents alone that the one before
-left without a row of two types, so that a corpus where the first sentence mostly does costs little more than one draw. What a
-draw does depends on the seed and the document alone.
+left without a row of two types. What a draw does depends on the seed and the document alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,33 +13,24 @@ from factor_gen.settings import BuildSettings
 from factor_gen.shards import StageFolder
 from factor_gen.stages import ALL_STAGES, READ
 
-_TYPES = 2  # of the contradictions of a row, that no other sentence is tried
+_TYPES = 2  # of a row's contradictions, after which no other sentence is tried
+_NONE_LEFT = (READ, "select")  # stages whose refusal means that there was no sentence to draw
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What ends the draws of a document: so many contradictions, of so many types."""
+Goal = tuple[int, int]  # how many contradictions, of how many types, end the draws of a document
 
-    contradictions: int
-    types: int
 
-    @classmethod
-    def by(cls, settings: BuildSettings) -> "Wanted":
-        """Two types where rows of them can be had at all, more if the settings want more."""
-        possible = min(_TYPES, settings.choose.contradictions, len(settings.types.types))
-        return cls(settings.choose.contradictions, max(settings.choose.min_types, possible))
+def goal_of(settings: BuildSettings) -> Goal:
+    """Two types where rows of them can be had at all, more if the settings want more."""
+    most = settings.choose.contradictions
+    return most, max(settings.choose.min_types, min(_TYPES, most, len(settings.types.types)))
 
-    def rank(self, example: Example) -> tuple[int, int, int]:
-        """How far a draw got: the stage, then contradictions, then types, none counted beyond what is wanted."""
-        left = standing(example)
-        stage = example.unused.partition(":")[0]
-        reached = ALL_STAGES.index(stage) if stage in ALL_STAGES else len(ALL_STAGES)
-        kinds = {each.type for each in left}
-        return reached, min(len(left), self.contradictions), min(len(kinds), self.types)
 
-    def met_by(self, example: Example) -> bool:
-        """Whether no other sentence is tried."""
-        return not example.unused and self.rank(example)[1:] == (self.contradictions, self.types)
+def reached(example: Example, goal: Goal) -> tuple[int, int, int]:
+    """How far a draw got: the stage, then contradictions, then types, none counted beyond the goal."""
+    left, stage = standing(example), _stage(example)
+    number = ALL_STAGES.index(stage) if stage else len(ALL_STAGES)
+    return number, min(len(left), goal[0]), min(len({each.type for each in left}), goal[1])
 
 
 @dataclass(frozen=True)
@@ -51,24 +41,17 @@ class Again:
     documents: StageFolder
     last: StageFolder
     draw: int
-    wanted: Wanted
+    goal: Goal
 
     def read(self, number: int) -> list[Example]:
-        """The documents of a shard.
-
-        Raises:
-            DataError: a shard is not there, or damaged.
-        """
-        over = (READ, "select")  # there was no sentence to draw
-        drawn = [each for each in self.last.stream(number) if each.unused.partition(":")[0] not in over]
-        left = {each.doc_id for each in drawn if not self.wanted.met_by(each)}
-        if not left:
-            return []
-        found = (each for each in self.documents.stream(number) if each.doc_id in left and not each.unused)
+        """The documents of a shard; DataError if a shard is not there, or damaged."""
+        drawn = (each for each in self.last.stream(number) if _stage(each) not in _NONE_LEFT)
+        left = {each.doc_id for each in drawn if reached(each, self.goal) < (len(ALL_STAGES), *self.goal)}
+        found = (each for each in (self.documents.stream(number) if left else ()) if each.doc_id in left and not each.unused)
         return [replace(each, draw=self.draw) for each in found]
 
 
-def best_draws(folders: Sequence[StageFolder], shards: int, wanted: Wanted) -> Iterator[Example]:
+def best_draws(folders: Sequence[StageFolder], shards: int, goal: Goal) -> Iterator[Example]:
     """Each document once, by the draw of it that got furthest, the first of several; ``folders`` hold a draw each.
 
     ``draws`` is how many were made of it; ``lost`` counts those of all, and candidates are of the one that is kept.
@@ -82,8 +65,12 @@ def best_draws(folders: Sequence[StageFolder], shards: int, wanted: Wanted) -> I
                 if head is not None and head.doc_id == example.doc_id:
                     draws.append(head)
                     heads[place] = next(others[place], None)
-            made = [each for each in draws if not each.unused.startswith((f"{READ}:", "select:"))]
-            lost: dict[str, int] = {}
-            for reason, count in (item for each in draws for item in each.lost.items()):
-                lost[reason] = lost.get(reason, 0) + count
-            yield replace(max(draws, key=wanted.rank), draws=len(made), lost=lost)
+            reasons = dict.fromkeys(reason for each in draws for reason in each.lost)
+            lost = {reason: sum(each.lost.get(reason, 0) for each in draws) for reason in reasons}
+            made = sum(_stage(each) not in _NONE_LEFT for each in draws)
+            yield replace(max(draws, key=lambda each: reached(each, goal)), draws=made, lost=lost)
+
+
+def _stage(example: Example) -> str:
+    """The stage that gave a document up; empty if none did."""
+    return example.unused.partition(":")[0]

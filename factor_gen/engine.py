@@ -28,8 +28,7 @@ class Source(Protocol):
     def read(self, number: int) -> list[Example]: ...
 
 
-Step = tuple[Source, StageFolder]
-"""A stage: where its shards come from, and the folder that it leaves them in."""
+Step = tuple[Source, StageFolder]  # where the shards of a stage come from, and the folder that it leaves them in
 
 
 def run_local(settings: BuildSettings, draws: Sequence[Sequence[Step]], shards: int, opener: Opener) -> None:

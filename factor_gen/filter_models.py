@@ -7,10 +7,10 @@ which contradictions pass would depend on the machine, and on what else the shar
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -27,9 +27,6 @@ DTYPE = torch.float32
 _TYPICAL = 64  # tokens of a sentence; a vocabulary of 50,000 makes 200 kB of numbers out of each
 _TYPICAL_PAIR = 256  # tokens of a pair with its context, twice
 _NAMES = ("contradiction", "contradictory", "contradicts", "contradict", "contra")
-
-Item = TypeVar("Item", bound=Hashable)
-Row = TypeVar("Row")
 
 
 @contextmanager
@@ -60,29 +57,6 @@ def padded(rows: Sequence[Sequence[int]], value: int) -> torch.Tensor:
     """``rows`` as one tensor (rows, longest), filled up at the right with ``value``."""
     longest = max(map(len, rows))
     return torch.tensor([[*row, *[value] * (longest - len(row))] for row in rows])
-
-
-def _scores(
-    items: Sequence[Item],
-    encode: Callable[[Sequence[Item]], list[Row | None]],
-    length: Callable[[Row], int],
-    score: Callable[[list[Row]], torch.Tensor],
-    budget: int,
-    description: str,
-) -> list[float]:
-    """``score`` of each item, equal ones once, in batches of ``budget`` tokens; NaN where ``encode`` gives None. Nothing is
-    fetched from a GPU before all batches are on their way."""
-    distinct = list(dict.fromkeys(items))
-    known = [(item, row) for item, row in zip(distinct, encode(distinct), strict=True) if row is not None]
-    places, scores = [], []
-    with torch.inference_mode(), full_precision(), tqdm(total=len(known), desc=description, unit=" texts", delay=2) as bar:
-        for batch in batches([length(row) for _, row in known], budget):
-            scores.append(score([known[place][1] for place in batch]))
-            places += batch
-            bar.update(len(batch))
-        computed = torch.cat(scores).tolist() if scores else []
-    found = {known[place][0]: value for place, value in zip(places, computed, strict=True)}
-    return [found.get(item, math.nan) for item in items]
 
 
 def _tokens(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
@@ -142,9 +116,9 @@ class FluencyModel:
             return
         forest = plant(rows, [len(row) - 1 for row in rows])
         with tqdm(total=len(forest), desc="fluent?", unit=" tokens", delay=2) as bar:
+            move: Any = lambda position: bar.update(position - bar.n)  # noqa: E731
             # the same passes on every machine, so that a score is the same to the last digit that is kept
-            passes = Budget(self.budget, self.budget)
-            scores = score(forest, self._engine, passes, progress=lambda position: bar.update(position - bar.n))
+            scores = score(forest, self._engine, Budget(self.budget, self.budget), progress=move)
         yield from (float(scores.logprobs[targets].mean()) for targets in forest.answers)
 
 
@@ -184,14 +158,21 @@ class NliModel:
     def contradictions(self, pairs: Sequence[Pair]) -> list[float]:
         """The probability that each contradiction contradicts; NaN where the two do not fit into the model's window even without
         context."""
-        return _scores(
-            pairs,
-            self.encode,
-            lambda row: len(row[0]) + len(row[1]),
-            lambda rows: self.score(self.inputs(rows)),
-            self.budget,
-            "contradictory?",
-        )
+        distinct = list(dict.fromkeys(pairs))
+        known = [(pair, row) for pair, row in zip(distinct, self.encode(distinct), strict=True) if row is not None]
+        order, scores = [], []
+        with (
+            torch.inference_mode(),
+            full_precision(),
+            tqdm(total=len(known), desc="contradictory?", unit=" texts", delay=2) as bar,
+        ):
+            for batch in batches([len(one) + len(other) for _, (one, other) in known], self.budget):
+                scores.append(self.score(self.inputs([known[place][1] for place in batch])))
+                order += [known[place][0] for place in batch]
+                bar.update(len(batch))
+            # nothing is fetched from a GPU before all batches are on their way
+            found = dict(zip(order, torch.cat(scores).tolist() if scores else [], strict=True))
+        return [found.get(pair, math.nan) for pair in pairs]
 
     def encode(self, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]] | None]:
         """The tokens of premise and hypothesis; None where they do not fit. Each text is tokenised once, all of them at once."""

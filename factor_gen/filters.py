@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,13 +118,9 @@ class Filters:
 
 def _ranked(candidates: Sequence[Candidate], best: int) -> tuple[Candidate, ...]:
     """The candidates, of which no more than the ``best`` most fluent of each type may be chosen."""
-    seen: Counter[str] = Counter()
-    found = dict(enumerate(candidates))
-    for place, each in sorted(found.items(), key=lambda item: -(item[1].fluency or 0)):
-        seen[each.type] += not each.rejected
-        if not each.rejected and seen[each.type] > best:
-            found[place] = replace(each, rejected=LESS_FLUENT)
-    return tuple(found[place] for place in range(len(candidates)))
+    fluent = sorted((each for each in candidates if not each.rejected), key=lambda each: -(each.fluency or 0))
+    kept = [each for place, each in enumerate(fluent) if sum(one.type == each.type for one in fluent[:place]) < best]
+    return tuple(each if each.rejected or each in kept else replace(each, rejected=LESS_FLUENT) for each in candidates)
 
 
 def _judged(candidate: Candidate, name: str, score: float, threshold: float, reason: str) -> Candidate:
@@ -157,12 +152,5 @@ def _folder_hash(folder: Path) -> str:
     digest = hashlib.sha256()
     for file in sorted(folder.iterdir()):
         if file.is_file():
-            state = file.stat()
-            digest.update(f"{file.name}\0{_file_hash(file.resolve(), state.st_size, state.st_mtime_ns)}\0".encode())
+            digest.update(f"{file.name}\0{sha256_of(file)}\0".encode())
     return digest.hexdigest()
-
-
-@lru_cache(maxsize=1024)
-def _file_hash(file: Path, size: int, mtime_ns: int) -> str:
-    """Read again only if the size or the time of change is another one."""
-    return sha256_of(file)

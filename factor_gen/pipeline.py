@@ -15,7 +15,7 @@ from factor_gen.choose import choose_rows
 from factor_gen.config import describe
 from factor_gen.corpus import CorpusRecord, corpus_files, corpus_record
 from factor_gen.documents import CLEANING, distinct, read_documents
-from factor_gen.draws import Again, Wanted, best_draws
+from factor_gen.draws import Again, Goal, best_draws, goal_of
 from factor_gen.engine import Source, Step, run_shards
 from factor_gen.output.card import Provenance
 from factor_gen.output.counts import Counts
@@ -83,10 +83,10 @@ def build(
         corpus = {name: getattr(settings.corpus, name) for name in ("config", "split", "text", "id", "documents", "unwrap")}
         reads = {"corpus": record.describe(), **corpus, "shard": settings.shard, "cleaning": CLEANING}
         again = settings.select.draws - 1 if STAGES[-1] in wanted else 0
-        goal = Wanted.by(settings)
+        goal = goal_of(settings)
         stages = [(READ, reads), *fingerprints.items()]
         for draw in range(2, 2 + again):  # what they begin with depends on what was wanted of those before
-            aim = {"select": {**fingerprints["select"], "draw": draw, "wanted": asdict(goal)}}
+            aim = {"select": {**fingerprints["select"], "draw": draw, "goal": goal}}
             stages += (fingerprints | aim).items()
         read, *folders = prepare(root.resolve(), stages)
         shards = _read(settings, record, read)
@@ -104,7 +104,7 @@ def build(
     return Built(out, counts.documents, rows, counts.unused, dict(sorted(counts.lost.items())), files)
 
 
-def _steps(read: StageFolder, draws: Sequence[Sequence[StageFolder]], goal: Wanted) -> Iterator[list[Step]]:
+def _steps(read: StageFolder, draws: Sequence[Sequence[StageFolder]], goal: Goal) -> Iterator[list[Step]]:
     """The steps of each draw, the first of which begins with what was read."""
     source: Source = read
     for number, folders in enumerate(draws, start=1):

@@ -7,7 +7,6 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
-from itertools import accumulate
 from typing import Any
 
 from factor_gen.records import Example
@@ -55,7 +54,7 @@ class Select:
     def _select(self, example: Example) -> Example:
         doc_id, text = example.doc_id, example.prefix
         spans = sentences(text)
-        fixed = _verbatim(text)
+        is_code, known = verbatim(text.split("\n")), set(example.repeated if self._settings.once else ())
         # each sentence that will do is as likely as the others to be the first of them in a random order
         order = list(range(len(spans)))
         if self._settings.position == "random":
@@ -69,14 +68,11 @@ class Select:
             start, end = spans[number]
             sentence = text[start:end]
             failure = failed(sentence, self._settings) or _misplaced(text[:start], sentence, whole)
-            if failure is None and self._settings.once and start in example.repeated:
+            if failure is None and start in known:
                 failure = 105, _KNOWN
-            if failure is None and any(first <= start < last for first, last in fixed):
+            elif failure is None and is_code[text.count("\n", 0, start)]:
                 failure = 104, _CODE
-            if failure is not None:
-                furthest = max(furthest, failure)
-                continue
-            draw -= 1
+            furthest, draw = max(furthest, failure or furthest), draw - (failure is None)
             if not draw:
                 return Example(doc_id, prefix=text[:start], completion=sentence, draw=example.draw)
         reason = furthest[1] if draw == example.draw else _NO_OTHER
@@ -95,13 +91,6 @@ def _misplaced(prefix: str, sentence: str, whole: str) -> tuple[int, str] | None
     if whole.find(found, whole.find(found) + 1) >= 0:
         return 102, _REPEATED
     return None
-
-
-def _verbatim(text: str) -> list[tuple[int, int]]:
-    """The spans of the lines that are code or tables."""
-    lines = text.split("\n")
-    ends = list(accumulate(len(line) + 1 for line in lines))
-    return [(end - len(line) - 1, end) for line, end, is_fixed in zip(lines, ends, verbatim(lines), strict=True) if is_fixed]
 
 
 _LONGEST_WORD = 60  # characters

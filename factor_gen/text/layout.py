@@ -23,24 +23,26 @@ def verbatim(lines: Sequence[str]) -> list[bool]:
     for place in range(1, len(lines)):
         if gaps[place] & gaps[place - 1]:
             found[place] = found[place - 1] = True
-    fence, open_lines = "", list(lines)  # those outside of fences
+    fence, unfenced = "", list(lines)
     for place, line in enumerate(lines):
         mark = (_FENCE.match(line) or [""] * 2)[1]
         if fence or mark:
-            found[place], open_lines[place] = True, ""
+            found[place], unfenced[place] = True, ""
         if mark and fence in ("", mark):
             fence = "" if fence else mark
     before, literal = "", -1  # the last line of the block before, and the column that what follows ``::`` goes beyond
-    for start, end in _blocks(open_lines):
-        block, column = lines[start:end], _indent(lines[start])
-        literal = literal if literal >= 0 and column > literal else -1
-        if before.rstrip().endswith("::") and column > _indent(before):
-            literal = _indent(before)
-        codes = sum(_is_code(line) for line in block)
+    for start, end in _blocks(unfenced):
+        column = _indent(lines[start])
+        literal = _indent(before) if before.endswith("::") else literal
+        literal = literal if column > literal else -1
+        codes = sum(
+            bool(_PROMPT.match(line)) or len(_SYMBOLS.findall(line)) > _MUCH * (len(line) - line.count(" "))
+            for line in lines[start:end]
+        )
         is_deeper = column >= _indent(before) + _INDENTED
-        if literal >= 0 or codes * (4 if is_deeper else 2) > len(block):
+        if literal >= 0 or codes * (4 if is_deeper else 2) > end - start:
             found[start:end] = [True] * (end - start)
-        before = lines[end - 1] if literal < 0 else before
+        before = lines[end - 1].rstrip() if literal < 0 else ""
     return found
 
 
@@ -53,10 +55,6 @@ def _blocks(lines: Sequence[str]) -> list[tuple[int, int]]:
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
-
-
-def _is_code(line: str) -> bool:
-    return bool(_PROMPT.match(line)) or len(_SYMBOLS.findall(line)) > _MUCH * (len(line) - line.count(" "))
 
 
 _NARROWEST, _WIDEST = 50, 110  # columns that texts are broken at
@@ -86,31 +84,27 @@ def unwrap(text: str) -> str:
     if not inner or (width := inner[len(inner) * 9 // 10]) < _NARROWEST:
         return text
     fixed, words = verbatim(lines), set(_WORD.findall(text))
-    joined: list[str] = []
-    begins = 0
+    goes_on = [False] * len(lines)
     for start, end in _blocks(lines):
-        joined += [""] * (start - begins)
-        block = lines[start:end]
-        breaks = _breaks(block, fixed[start:end], width)
-        cuts = [0, *(place for place, is_broken in enumerate(breaks, start=1) if not is_broken), len(block)]
-        joined += [_together(block[first:last], words) for first, last in pairwise(cuts)]
-        begins = end
-    return "\n".join(joined + [""] * (len(lines) - begins)) if len(joined) + len(lines) - begins < len(lines) else text
+        goes_on[start + 1 : end] = _continued(lines[start:end], fixed[start:end], width)
+    cuts = [*(place for place, each in enumerate(goes_on) if not each), len(lines)]
+    if len(cuts) > len(lines):
+        return text
+    return "\n".join(_together(lines[first:last], words) for first, last in pairwise(cuts))
 
 
-def _breaks(block: Sequence[str], fixed: Sequence[bool], width: int) -> list[bool]:
+def _continued(block: Sequence[str], fixed: Sequence[bool], width: int) -> list[bool]:
     """Whether each line but the first goes on with the one before it."""
-    follows = [not fixed[place] and not fixed[place - 1] and _is_below(block, place) for place in range(1, len(block))]
-    full = [
-        is_next and len(one) + 1 + len(other.split()[0]) > width - _SLACK
-        for is_next, (one, other) in zip(follows, pairwise(block), strict=True)
-    ]
     capitals = sum(line.lstrip()[0].isupper() for line in block[1:])
     if len(block) > 3 and capitals > _OPENS * (len(block) - 1):
-        return [False] * len(follows)  # verse, or a list without marks
+        return [False] * (len(block) - 1)  # verse, or a list without marks
+    pairs = list(enumerate(pairwise(block), start=1))
+    follows = [not (fixed[place] or fixed[place - 1]) and _is_below(block, place) for place, _ in pairs]
+    full = [len(one) + 1 + len(other.split()[0]) > width - _SLACK for _, (one, other) in pairs]
+    is_wrapped = any(map(all, zip(follows, full, strict=True)))
     return [
-        is_next and (is_full or (_runs_on(one, other) and (any(full) or len(one) > width // 2)))
-        for is_next, is_full, (one, other) in zip(follows, full, pairwise(block), strict=True)
+        is_next and (is_full or (_runs_on(one, other) and (is_wrapped or len(one) > width // 2)))
+        for is_next, is_full, (_, (one, other)) in zip(follows, full, pairs, strict=True)
     ]
 
 
@@ -123,15 +117,11 @@ def _is_below(block: Sequence[str], place: int) -> bool:
     """Whether a line stands where the one before it would go on: in its column, below the text of its item, or left of the
     first line of a paragraph."""
     line, other = block[place - 1], block[place]
-    mark = _MARK.match(other)
-    if mark:
+    deeper, is_item = _indent(other) - _indent(line), bool(_MARK.match(line))
+    if _MARK.match(other) or (is_item and deeper <= 0):
         return False
-    column, own = _indent(line), _indent(other)
-    if column == own:
-        return not _MARK.match(line)
-    if own > column:
-        return bool(_MARK.match(line)) or (place == 1 and own - column <= 8 and len(block) > 2 and _indent(block[2]) == own)
-    return place == 1 and column - own <= 8
+    hangs = place == 1 and deeper <= 8 and len(block) > 2 and _indent(block[2]) == _indent(other)
+    return deeper == 0 or (is_item or hangs if deeper > 0 else place == 1 and deeper >= -8)
 
 
 def _together(lines: Sequence[str], words: set[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from factor_gen.config import load_build
-from factor_gen.draws import Again, Wanted, best_draws
+from factor_gen.draws import Again, best_draws, goal_of, reached
 from factor_gen.pipeline import Built, build
 from factor_gen.records import Candidate, Example
 from factor_gen.settings import BuildSettings, ChooseSettings, SelectSettings, TypesSettings
@@ -43,16 +43,16 @@ def folders(path: Path, *draws: Sequence[Example]) -> list[StageFolder]:
     ("kinds", "met"), [("eep", True), ("eee", False), ("ep", False), ("eepP", True), ("eeP", False), ("", False), ("eepl", True)]
 )
 def test_three_contradictions_of_two_types_end_the_draws(kinds: str, met: bool) -> None:
-    assert Wanted(3, 2).met_by(example("d", kinds)) is met
-    assert not Wanted(3, 2).met_by(example("d", kinds).drop("filter", "some reason"))
+    assert (reached(example("d", kinds), (3, 2)) == (6, 3, 2)) is met
+    assert reached(example("d", kinds).drop("filter", "some reason"), (3, 2)) < (6, 0, 0)
 
 
 def test_what_is_wanted_follows_the_settings(tmp_path: Path) -> None:
     settings = load_build(write_corpus(tmp_path))
-    assert Wanted.by(settings) == Wanted(3, 2)
-    assert Wanted.by(replace(settings, choose=ChooseSettings(min_types=3))) == Wanted(3, 3)
-    assert Wanted.by(replace(settings, choose=ChooseSettings(contradictions=1))) == Wanted(1, 1)
-    assert Wanted.by(replace(settings, types=TypesSettings(types=("entity",)))) == Wanted(3, 1)
+    assert goal_of(settings) == (3, 2)
+    assert goal_of(replace(settings, choose=ChooseSettings(min_types=3))) == (3, 3)
+    assert goal_of(replace(settings, choose=ChooseSettings(contradictions=1))) == (1, 1)
+    assert goal_of(replace(settings, types=TypesSettings(types=("entity",)))) == (3, 1)
 
 
 def test_documents_without_a_row_come_back(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_documents_without_a_row_come_back(tmp_path: Path) -> None:
         Example("a").drop("read", "the id of another document"),
     ]
     (folder,) = folders(tmp_path, last)
-    again = Again(read, folder, 2, Wanted(3, 2)).read(0)
+    again = Again(read, folder, 2, (3, 2)).read(0)
     assert again == [replace(texts[place], draw=2) for place in (1, 3, 4)]
 
 
@@ -82,7 +82,7 @@ def test_the_draw_that_got_furthest_is_kept(tmp_path: Path) -> None:
     ]
     second = [example("b", "eel", 2, lost={"no change": 2, "other": 1}), example("c", "e", 2), example("d", "eeee", 2)]
     third = [Example("c", draw=3).drop("select", "no other sentence"), example("d", "ep", 3)]
-    found = list(best_draws(folders(tmp_path, first, second, third), 1, Wanted(3, 2)))
+    found = list(best_draws(folders(tmp_path, first, second, third), 1, (3, 2)))
     assert [(each.doc_id, each.draw, each.draws) for each in found] == [
         ("a", 1, 1),
         ("b", 2, 2),
