@@ -1,7 +1,7 @@
 """Drawing again: sentences of a document are tried one after the other, until one gives enough contradictions; the best is kept.
 
-A draw is a pass of the stages ``select`` to ``filter``. The second and later ones see the documents alone that the one before
-left without a row of two types. What a draw does depends on the seed and the document alone.
+A draw is a pass of the stages ``select`` to ``filter``; the second sees the documents alone that the first left without a row of
+two types, and so on. What a draw does depends on the seed and the document alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,6 @@ from factor_gen.settings import BuildSettings
 from factor_gen.shards import StageFolder
 from factor_gen.stages import ALL_STAGES, READ
 
-_TYPES = 2  # of a row's contradictions, after which no other sentence is tried
 _NONE_LEFT = (READ, "select")  # stages whose refusal means that there was no sentence to draw
 
 
@@ -23,7 +22,7 @@ Goal = tuple[int, int]  # how many contradictions, of how many types, end the dr
 def goal_of(settings: BuildSettings) -> Goal:
     """Two types where rows of them can be had at all, more if the settings want more."""
     most = settings.choose.contradictions
-    return most, max(settings.choose.min_types, min(_TYPES, most, len(settings.types.types)))
+    return most, max(settings.choose.min_types, min(2, most, len(settings.types.types)))
 
 
 def reached(example: Example, goal: Goal) -> tuple[int, int, int]:

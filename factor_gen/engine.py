@@ -47,17 +47,12 @@ def run_local(settings: BuildSettings, draws: Sequence[Sequence[Step]], shards: 
                     if target.stage not in opened:
                         opened[target.stage] = opener(settings, target.stage)
                         closing.callback(close, opened[target.stage])
-                    made = _here(opened[target.stage], source, target, numbers)
+                    for number in numbers:
+                        make_shard(opened[target.stage], source, target, number)
+                        bar.update()
                 else:
-                    made = _spread(pool, source, target, numbers)
-                for _ in made:
-                    bar.update()
-
-
-def _here(stage: Stage, source: Source, target: StageFolder, numbers: Sequence[int]) -> Iterator[int]:
-    for number in numbers:
-        make_shard(stage, source, target, number)
-        yield number
+                    for _ in _spread(pool, source, target, numbers):
+                        bar.update()
 
 
 @contextmanager

@@ -87,10 +87,9 @@ class FluencyModel:
         if not known:
             raise ModelError(f"{name}: its tokenizer names no token that begins or ends a text; set bos_token in it")
         self._start = known[0]
+        vocabulary = self.model.get_input_embeddings().weight.shape[0]
         with torch.inference_mode(), full_precision():
-            self._engine = choose_engine(
-                self.model, self.model.get_input_embeddings().weight.shape[0], int(min(self._longest, 1024))
-            )
+            self._engine = choose_engine(self.model, vocabulary, int(min(self._longest, 1024)))
 
     def mean_logprobs(self, texts: Sequence[str]) -> list[float]:
         """In nats a token; NaN for a text without tokens and one longer than the model's window.
@@ -161,11 +160,8 @@ class NliModel:
         distinct = list(dict.fromkeys(pairs))
         known = [(pair, row) for pair, row in zip(distinct, self.encode(distinct), strict=True) if row is not None]
         order, scores = [], []
-        with (
-            torch.inference_mode(),
-            full_precision(),
-            tqdm(total=len(known), desc="contradictory?", unit=" texts", delay=2) as bar,
-        ):
+        shown = tqdm(total=len(known), desc="contradictory?", unit=" texts", delay=2)
+        with torch.inference_mode(), full_precision(), shown as bar:
             for batch in batches([len(one) + len(other) for _, (one, other) in known], self.budget):
                 scores.append(self.score(self.inputs([known[place][1] for place in batch])))
                 order += [known[place][0] for place in batch]

@@ -71,12 +71,8 @@ class Filters:
         if candidates and self._settings.fluency is not None:
             candidates = self._fluent(self._settings.fluency, owners, candidates)
         scored = iter(candidates)
-        best = self._settings.fluency and self._settings.fluency.best
-        found = []
-        for each in examples:
-            own = tuple(islice(scored, len(each.candidates)))
-            found.append(replace(each, candidates=_ranked(own, best) if best else own))
-        return found
+        best = self._settings.fluency.best if self._settings.fluency else None
+        return [replace(each, candidates=_ranked(tuple(islice(scored, len(each.candidates))), best)) for each in examples]
 
     def _contradictory(self, nli: NliSettings, owners: Sequence[Example], candidates: Sequence[Candidate]) -> list[Candidate]:
         from factor_gen.filter_models import Pair
@@ -116,8 +112,10 @@ class Filters:
         return FluencyModel(fluency.model, fluency.revision, fluency.batch_size, self._device)
 
 
-def _ranked(candidates: Sequence[Candidate], best: int) -> tuple[Candidate, ...]:
-    """The candidates, of which no more than the ``best`` most fluent of each type may be chosen."""
+def _ranked(candidates: tuple[Candidate, ...], best: int | None) -> tuple[Candidate, ...]:
+    """The candidates, of which no more than the ``best`` most fluent of each type may be chosen; any number, if None."""
+    if best is None:
+        return candidates
     fluent = sorted((each for each in candidates if not each.rejected), key=lambda each: -(each.fluency or 0))
     kept = [each for place, each in enumerate(fluent) if sum(one.type == each.type for one in fluent[:place]) < best]
     return tuple(each if each.rejected or each in kept else replace(each, rejected=LESS_FLUENT) for each in candidates)

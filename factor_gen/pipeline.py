@@ -82,10 +82,9 @@ def build(
         # which documents are read, and how they are cut into shards
         corpus = {name: getattr(settings.corpus, name) for name in ("config", "split", "text", "id", "documents", "unwrap")}
         reads = {"corpus": record.describe(), **corpus, "shard": settings.shard, "cleaning": CLEANING}
-        again = settings.select.draws - 1 if STAGES[-1] in wanted else 0
         goal = goal_of(settings)
         stages = [(READ, reads), *fingerprints.items()]
-        for draw in range(2, 2 + again):  # what they begin with depends on what was wanted of those before
+        for draw in range(2, settings.select.draws + 1 if STAGES[-1] in wanted else 0):
             aim = {"select": {**fingerprints["select"], "draw": draw, "goal": goal}}
             stages += (fingerprints | aim).items()
         read, *folders = prepare(root.resolve(), stages)

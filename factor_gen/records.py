@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -53,8 +53,8 @@ class Example:
     has something to edit for. ``lost`` counts by reason what a generator wrote and could not be used. ``unused`` says why no row
     comes of the document, as ``stage: reason``; later stages pass such an example on as it is, without its texts.
 
-    ``draw`` numbers the sentences that are drawn from a document, from 1; ``draws`` is how many were, once all are. A document
-    as it was read also says where in it sentences begin that another one before it has too, ``repeated``.
+    ``draw`` numbers the sentences that are drawn from a document, from 1; ``draws`` is how many were, once all are.
+    ``repeated`` is where, in a document as it was read, sentences begin that one before it has too.
     """
 
     doc_id: str
@@ -70,8 +70,7 @@ class Example:
 
     def drop(self, stage: str, reason: str) -> Example:
         """The example as one that no row comes of; what was generated for it stays, to be counted."""
-        kept = {"candidates": self.candidates, "lost": self.lost, "draw": self.draw, "draws": self.draws}
-        return Example(self.doc_id, unused=f"{stage}: {reason}", **kept)  # type: ignore[arg-type]
+        return replace(self, prefix="", completion="", types=(), repeated=(), unused=f"{stage}: {reason}")
 
 
 def to_json(example: Example) -> dict[str, Any]:

@@ -72,9 +72,8 @@ class Counts:
 
     def by_draw(self) -> list[tuple[int, int, int]]:
         """Each draw with the documents that it was made of, and the rows that came of it in the end."""
-        last = max(self.draws, default=0)
-        left = [sum(count for draws, count in self.draws.items() if draws >= draw) for draw in range(1, last + 1)]
-        return [(draw, documents, self.drawn[draw]) for draw, documents in enumerate(left, start=1)]
+        numbers = range(1, max(self.draws, default=0) + 1)
+        return [(draw, sum(self.draws[each] for each in self.draws if each >= draw), self.drawn[draw]) for draw in numbers]
 
     def distance(self) -> tuple[float, float]:
         """Mean and standard deviation of the edit distance in words; NaN without rows."""

@@ -5,20 +5,20 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 _FENCE = re.compile(r"\s*(```|~~~)")
-_RULE = re.compile(r"[\s+|=\-_*#~.:<>/\\^`'\"]+\Z")  # a line without a letter or digit: art, or a line below a heading
-_CELLS = re.compile(r"\|[^|]*\||\t[^\t]*\S[^\t]*\t|\S {3,}\S+(?: \S+)* {3,}\S|\A\s*\||\+--")
+# cells, columns, and what has no letter or digit: drawings, lines below headings
+_CELLS = re.compile(r"\A[\s+|=\-_*#~.:<>/\\^`']+\Z|\|[^|]*\||\t[^\t]*\S[^\t]*\t|\S {3,}\S+(?: \S+)* {3,}\S|\A\s*\||\+--")
 _GAP = re.compile(r"(?<=[^\s.!?:]) {2,}(?=\S)|(?<=\S) {3,}(?=\S)")  # between columns; two spaces may follow a sentence
 _PROMPT = re.compile(
     r"\s*(?:\$ |>>> |# |% |//|/\*|#!|@\w+|<\w|\w+ = |\w+\(|[-\w.]+: *[\[{\"])|.*(?:[{};\\]|\]\)?|\w\(\w*\))\s*\Z"
 )
 _SYMBOLS = re.compile(r"[{}\[\]<>=;$\\^~_#@/*+|&%`]|\(\)|::")
-_MUCH = 0.15  # of the characters of a line, where prose has few
+_MUCH = 0.12  # of the characters of a line, where prose has few
 _INDENTED = 4  # columns
 
 
 def verbatim(lines: Sequence[str]) -> list[bool]:
     """Which lines are code, tables or drawings: fenced, with cells or columns, or of a paragraph that is mostly symbols."""
-    found = [bool(_CELLS.search(line)) or bool(line.strip() and _RULE.match(line)) for line in lines]
+    found = [bool(_CELLS.search(line)) for line in lines]
     gaps = [{match.end() for match in _GAP.finditer(line)} if "  " in line.strip() else set() for line in lines]
     for place in range(1, len(lines)):
         if gaps[place] & gaps[place - 1]:
@@ -35,10 +35,7 @@ def verbatim(lines: Sequence[str]) -> list[bool]:
         column = _indent(lines[start])
         literal = _indent(before) if before.endswith("::") else literal
         literal = literal if column > literal else -1
-        codes = sum(
-            bool(_PROMPT.match(line)) or len(_SYMBOLS.findall(line)) > _MUCH * (len(line) - line.count(" "))
-            for line in lines[start:end]
-        )
+        codes = len([1 for each in lines[start:end] if _PROMPT.match(each) or len(_SYMBOLS.findall(each)) > _MUCH * len(each)])
         is_deeper = column >= _indent(before) + _INDENTED
         if literal >= 0 or codes * (4 if is_deeper else 2) > end - start:
             found[start:end] = [True] * (end - start)
@@ -63,8 +60,8 @@ _MARK = re.compile(
     r"\s*(?:(?:[-*+•·o:;%]|\.\.|--?\w|\(?(?:\d{1,3}|[a-zA-Z]|[ivx]{2,4})\.?[.)]|\[\w+\]|<\w+>|\d[\d.]*:)(?=\s)|[>|#@\\]|:\w+:(?!`))"
 )
 _END = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
-_SPACES = re.compile(r" {2,}")
-_HALF = re.compile(r"([^\W\d_]+)-\Z")
+_SPACES = re.compile(r"[ \n]+")
+_SEAM = re.compile(r"([^\W\d_]+)-\n(\w+)")  # a hyphen at the end of a line
 _WORD = re.compile(r"[^\W\d_]+")
 _LEAST_WORDS = 6  # of a line that goes on in the next, where the width does not say so
 _OPENS = 0.8  # of the lines of verse and lists begin with a capital
@@ -74,12 +71,10 @@ def unwrap(text: str) -> str:
     """``text`` with a space for each line break that only the width of the lines is the reason for; a text that was not broken
     at a width comes back as it is.
 
-    A break goes where the first word of the next line would have made its line longer than lines get, or where a long line ends
-    within a sentence that the next one goes on with in small letters. Headings, items of lists, verse, addresses, code and
-    tables keep their lines.
+    A break goes where the first word of the next line would have made its line longer than lines get, or where the next line
+    goes on with a sentence in small letters. Headings, items of lists, verse, addresses, code and tables keep their lines.
     """
     lines = [line.rstrip() for line in text.expandtabs(8).split("\n")] if "\n" in text else []
-    # of lines that end within a sentence
     inner = sorted(len(one) for one, other in pairwise(lines) if len(one) <= _WIDEST and _runs_on(one, other))
     if not inner or (width := inner[len(inner) * 9 // 10]) < _NARROWEST:
         return text
@@ -129,9 +124,6 @@ def _together(lines: Sequence[str], words: set[str]) -> str:
     has elsewhere, hold it without a hyphen."""
     if len(lines) == 1:
         return lines[0]
-    indent, parts = lines[0][: _indent(lines[0])], []
-    for line, other in pairwise([*(_SPACES.sub(" ", line.strip()) for line in lines), ""]):
-        start, end = _WORD.match(other), _HALF.search(line)
-        is_whole = start and end and end[1] + start[0] in words
-        parts.append(line[:-1] if is_whole else line if end and other else f"{line} ")
-    return indent + "".join(parts).rstrip()
+    whole = "\n".join(line.strip() for line in lines)
+    whole = _SEAM.sub(lambda seam: seam[1] + ("" if seam[1] + seam[2] in words else "-") + seam[2], whole)
+    return lines[0][: _indent(lines[0])] + _SPACES.sub(" ", whole)
