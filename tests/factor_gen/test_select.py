@@ -52,6 +52,8 @@ def test_running_sentences_will_do(sentence: str) -> None:
     [
         ("Council of the city of Osk agrees to buy the old mill near the harbour", "no sentence that ends with . ! or ?"),
         ("Council of the city of Osk agrees to buy the old mill near the ...", "no sentence that ends with . ! or ?"),
+        ("The council of the city of Osk agrees to buy old mills, e.g.", "no sentence that ends with . ! or ?"),
+        ("The council of the city (see [the mill](mill.md)) agreed to buy it.", "no sentence without markup"),
         ("council of the city of Osk agrees to buy the old mill near it.", "no sentence that begins with a capital or a digit"),
         ("The council bought the old mill.", "no sentence of 10 words or more"),
         ("The - old - mill - was - sold - by - it.", "no sentence of 10 words or more"),
