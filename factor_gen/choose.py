@@ -53,7 +53,7 @@ def choose_rows(settings: ChooseSettings, seed: int, examples: Iterable[Example]
             yield example.drop("choose", f"contradictions of fewer than {settings.min_types} types")
             continue
         left = _some(rng.sample(left, len(left)), max(_MOST_CANDIDATES, settings.contradictions))
-        ways = centred = _ways(left, settings.contradictions, rng)
+        ways = centred = _ways(example.completion, left, settings, rng)
         if settings.hide_centre:
             left, off_centre = _with_other_centres(example.completion, left, centred)
             ways = np.concatenate([centred, off_centre])
@@ -101,15 +101,21 @@ def _some(candidates: list[Candidate], most: int) -> list[Candidate]:
     return [candidates[place] for place in sorted([*firsts.values(), *others][:most])]
 
 
-def _ways(left: Sequence[Candidate], size: int, rng: random.Random) -> Any:
-    """Ways to take ``size`` of ``left`` with as many types as can be had: an array (ways, size) of indices, in random order, as
-    is the order in each."""
-    most = min(size, len({candidate.type for candidate in left}))
+def _ways(completion: str, left: Sequence[Candidate], settings: ChooseSettings, rng: random.Random) -> Any:
+    """Ways to take contradictions of ``left`` of which as few as can be had edit the same words, and among these with as many
+    types as can be had: an array (ways, contradictions) of indices, in random order, as is the order in each."""
+    size = settings.contradictions
     if math.comb(len(left), size) > 20 * _MOST_WAYS:  # of more contradictions than the paper's three
         found = [_one_way(left, size, rng) for _ in range(_MOST_WAYS)]
     else:
         types = [candidate.type for candidate in left]
-        found = [way for way in combinations(range(len(left)), size) if len({types[each] for each in way}) == most]
+        edits = [spans(completion, candidate.text) for candidate in left]
+        clash = {(a, b): not _lie_apart(edits[a], edits[b], 0) for a, b in combinations(range(len(left)), 2)}
+        ranks: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+        for way in combinations(range(len(left)), size):
+            if (kinds := len({types[each] for each in way})) >= settings.min_types:
+                ranks.setdefault((sum(clash[pair] for pair in combinations(way, 2)), -kinds), []).append(way)
+        found = ranks[min(ranks)]
         found = rng.sample(found, min(len(found), _MOST_WAYS))
     return np.array([rng.sample(way, size) for way in found])
 
@@ -161,5 +167,5 @@ def compounds(completion: str, candidates: Sequence[Candidate]) -> dict[tuple[in
     return found
 
 
-def _lie_apart(one: Sequence[Span], other: Sequence[Span]) -> bool:
-    return all(a[1] + _APART <= b[0] or b[1] + _APART <= a[0] for a in one for b in other)
+def _lie_apart(one: Sequence[Span], other: Sequence[Span], apart: int = _APART) -> bool:
+    return all(a[1] + apart <= b[0] or b[1] + apart <= a[0] for a in one for b in other)

@@ -23,7 +23,7 @@ _PATHS = (  # the keys that may name a file or a folder, relative to the YAML th
     ("filter", "fluency", "model"),
 )
 _SHORT = {"corpus": "path", "types": "types", "generate": "generator"}  # the key that a value by itself stands for
-_NOT_IN_YAML = ("folder", "yamls")
+_NOT_IN_YAML = ("folder", "yamls", "contexts")
 _KEYS = (*(each.name for each in dataclasses.fields(BuildSettings) if each.name not in _NOT_IN_YAML), "include")
 _MAY_BE_EMPTY = ("name", "seed", "shard", "engine", "workers")
 _OF_A_MODEL = "is for the generator llm, and rules ask no model"

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from factor_gen.corpus import CorpusRecord, corpus_files, corpus_record
 from factor_gen.documents import CLEANING, distinct, read_documents
 from factor_gen.draws import Again, Goal, best_draws, goal_of
 from factor_gen.engine import Source, Step, run_shards
+from factor_gen.generate.rules.contexts import of_corpus
 from factor_gen.output.card import Provenance
 from factor_gen.output.counts import Counts
 from factor_gen.output.folder import refuse_to_overwrite
@@ -89,6 +90,8 @@ def build(
             stages += (fingerprints | aim).items()
         read, *folders = prepare(root.resolve(), stages)
         shards = _read(settings, record, read)
+        if settings.generate.generator == "rules" and "generate" in wanted:
+            settings = replace(settings, contexts=of_corpus(read, shards).resolve())
         draws = [folders[start : start + len(fingerprints)] for start in range(0, len(folders), max(1, len(fingerprints)))]
         run_shards(settings, list(_steps(read, draws, goal)), shards, opener)
         examples = best_draws([draw[-1] for draw in draws] or [read], shards, goal)

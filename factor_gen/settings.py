@@ -175,3 +175,4 @@ class BuildSettings:
     engine: Literal["local", "ray"] = "local"
     workers: Count | None = None  # processes (local) or actors of a stage (ray); None: as many as there are cores
     yamls: tuple[Path, ...] = field(default=(), compare=False)
+    contexts: Path | None = field(default=None, compare=False)  # of the corpus, set by the build: see rules/contexts.py

@@ -86,7 +86,7 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
             return LLMGenerator(settings.generate, settings.folder)
         from factor_gen.generate.rules.generator import RulesGenerator
 
-        return RulesGenerator(settings.generate, placed(settings.types), settings.seed)
+        return RulesGenerator(settings.generate, placed(settings.types), settings.seed, settings.contexts)
     except ModuleNotFoundError as error:
         raise missing_package(error, f"the stage {name}") from error
 

@@ -8,15 +8,17 @@ from typing import Any
 from factor_gen.records import CIRCUMSTANCE, COREFERENCE, ENTITY, LINK, PREDICATE, Example
 from factor_gen.settings import TypesSettings
 from factor_gen.text import Analysis, Tagger, load_tagger
-from factor_gen.text.analysis import DATE, DURATION, PLACE, TIME
+from factor_gen.text.analysis import DATE, DURATION, MONEY, NUMBER, PERCENT, PLACE, TIME
 from factor_gen.text.lists import DATA, fingerprint, rows
 
+_OF_CIRCUMSTANCE = frozenset([PLACE, DATE, TIME, DURATION, NUMBER, MONEY, PERCENT])
 _PRONOUNS = ("PRP", "PRP$")
 
 
 class Types:
     """Sets ``Example.types``: nouns make a sentence fit for entity errors, verbs for predicate errors, pronouns for coreference
-    errors, places, dates and times for circumstance errors, and causal and temporal link words for link errors."""
+    errors, and causal and temporal link words for link errors. For circumstance errors the paper looks for places, dates and
+    times; we add quantities and adverbs in -ly, for manner and extent are circumstances too (section 3.1)."""
 
     name = "types"
 
@@ -50,7 +52,7 @@ def types_of(analysis: Analysis) -> frozenset[str]:
         ENTITY: any(tag.startswith("NN") for tag in tags),
         PREDICATE: any(tag.startswith("VB") for tag in tags),
         COREFERENCE: any(tag in _PRONOUNS for tag in tags),
-        CIRCUMSTANCE: bool(kinds & {PLACE, DATE, TIME, DURATION}),
+        CIRCUMSTANCE: bool(kinds & _OF_CIRCUMSTANCE) or any(each.text.endswith("ly") for each in analysis.tokens),
         LINK: any(f" {link} " in words for link in links),
     }
     return frozenset(kind for kind, is_there in found.items() if is_there)

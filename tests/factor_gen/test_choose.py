@@ -56,6 +56,22 @@ def test_a_type_that_is_rare_among_many_lasts_too(pick: str) -> None:
     assert len({each.text for each in row.contradictions}) == 30
 
 
+@pytest.mark.parametrize("pick", ["balanced", "random"])
+def test_no_two_edit_the_same_words_unless_nothing_else_is_left(pick: str) -> None:
+    true = "On Monday she sold nine boats in Oslo to the bank."
+    edits = [("Monday", "Friday"), ("Monday", "Tuesday"), ("Oslo", "Bergen"), ("nine", "eight"), ("nine", "seven")]
+    kinds = ["circumstance", "predicate", "circumstance", "entity", "link"]  # more types can be had of the same words
+    found = [candidate(true.replace(old, new), kind) for (old, new), kind in zip(edits, kinds, strict=True)]
+    for seed in range(10):
+        (row,) = chosen([example(found, completion=true)], seed, pick=pick)
+        assert isinstance(row, Chosen)
+        changed = [next(old for old, _ in edits if old not in each.text) for each in row.contradictions]
+        assert sorted(changed) == ["Monday", "Oslo", "nine"]
+    (row,) = chosen([example([*found[:2], found[3]], completion=true)], pick=pick)
+    assert isinstance(row, Chosen)
+    assert {each.text for each in row.contradictions} == {each.text for each in [*found[:2], found[3]]}
+
+
 def test_rejected_and_repeated_candidates_do_not_count() -> None:
     few = [candidate("One."), candidate("One. "), candidate("Two."), candidate("Three.", rejected="not fluent")]
     (row,) = chosen([example(few)])

@@ -69,7 +69,7 @@ def documents() -> dict[str, str]:
             f"{name} alone": text,
             f"{name} first": f"{text} {START} {END}",
             f"{name} between": f"Q {START} {text} {END}",
-            f"{name} last": f"R {START} {END} {text}",
+            f"{name} last": f"R {name} {START} {END} {text}",
             f"{name} inside": f"S {START} {END.replace(' moved ', f' moved {text} ')}",
             f"{name} touching": f"T {START}\n{text}{END}{text}",
         }

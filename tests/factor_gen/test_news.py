@@ -39,7 +39,7 @@ def test_500_news_documents(shared: Path, tmp_path: Path, monkeypatch: pytest.Mo
     built = build(load_build(config), tmp_path / "out")
     counts = json.loads(built.files["manifest"].read_text(encoding="utf-8"))["counts"]
     assert counts["documents"] == len(prefixes) == DOCUMENTS
-    assert counts["rows"] / counts["eligible"] >= 0.6
+    assert counts["rows"] / counts["eligible"] >= 0.5  # with one sentence a document
     assert counts["edit_distance"]["mean"] <= 4
     assert all(int(types) >= 2 for types in counts["types_in_a_row"])
 

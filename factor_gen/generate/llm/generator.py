@@ -18,7 +18,7 @@ from judges.templates import Prompts, prompt_names
 from judges.typed import Typed
 from lm_factuality.ground.errors import BackendDown, ConfigError
 
-_RULES = 3  # raised when what is read in the same answers can change
+_RULES = 4  # raised when what is read in the same answers can change
 _ITS_OWN_FAULT = ("refused: ", "the prompt has ")  # how errors of judges.backends begin that lie in the request itself
 _MOST_REFUSED = 0.5  # of a shard's requests
 PROMPTS_FOLDER = Path(__file__).resolve().parent.parent / "prompts"

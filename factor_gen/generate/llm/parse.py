@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from factor_gen.generate.compatible import compatible
 from factor_gen.generate.llm.spacing import distance, respaced, tokens
 from factor_gen.records import Candidate
 from judges.typed import Reply, Typed
@@ -68,14 +69,14 @@ def parse(read: Typed[Contradictions], completion: str, error_type: str, most: i
         elif isinstance(candidate, Candidate) and len(found) == most:
             candidate = "many"
         if isinstance(candidate, str):
-            lost[LOSSES[candidate]] += 1
+            lost[LOSSES.get(candidate) or f"llm: {candidate}"] += 1
         else:
             found[candidate.text] = candidate
     return Parsed(tuple(found.values()), dict(lost))
 
 
 def _read(item: Contradiction, completion: str, error_type: str) -> Candidate | str:
-    """The candidate of one entry, or the key in ``LOSSES`` of what is wrong with it."""
+    """The candidate of one entry, or what is wrong with it: a key in ``LOSSES``, or one of ``compatible.REASONS``."""
     edits = [edit for edit in item.edits if edit.old.strip()]
     written = item.contradiction.strip()
     if not edits:
@@ -101,6 +102,10 @@ def _read(item: Contradiction, completion: str, error_type: str) -> Candidate | 
         return "pairs"
     if distance(completion, text) > max(_FEW, _SHARE * len(completion.split())):
         return "far"
+    places = [(completion.find(edit.old.strip()), edit.old.strip(), edit.new.strip()) for edit in edits]
+    reasons = [at >= 0 and compatible(completion, at, at + len(old), new) for at, old, new in places]
+    if all(reasons):
+        return str(reasons[0])
     return Candidate(text, error_type, "; ".join(f"{edit.old.strip()} -> {edit.new.strip()}" for edit in edits), "llm")
 
 

@@ -100,8 +100,14 @@ def _month_or_day(sentence: Sentence, text: str, month: re.Match[str], rng: rand
             for each in range(max(1, number - 9), min(_LENGTH[month.group()[:3]], number + 9) + 1)
             if each != number and len(str(each)) == len(str(number)) and not re.search(rf"\b{each}\b", sentence.text)
         ]
-        for new in rng.sample(near, min(2, len(near))):
-            yield day.start(), following + (2 if has_suffix else 0), f"{new}{suffix(new)}" if has_suffix else str(new)
+        for place, new in enumerate(rng.sample(near, min(2, len(near)))):
+            end, written = following + (2 if has_suffix else 0), f"{new}{suffix(new)}" if has_suffix else str(new)
+            fit = [each for each in fit if _LENGTH[each[:3]] >= new]
+            if place == 0 and fit and month.group() not in ("May", "March"):  # the whole date
+                first, last = sorted([(day.start(), end, written), (*month.span(), rng.choice(fit))])
+                yield first[0], last[1], f"{first[2]}{text[first[1] : last[0]]}{last[2]}"
+            else:
+                yield day.start(), end, written
 
 
 def _is_one_of_two(sentence: Sentence, entity: Entity) -> bool:
@@ -117,7 +123,7 @@ def _of_a_set(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterato
     last = rest or text if first.lower() in ("last", "next", "this", "previous", "past", "coming") else text
     plain = last[:-1] if last[:-1] in DAYS else last
     name = plain.replace("-", " ")
-    if _is_one_of_two(sentence, entity) or (name in ("week", "month", "year") and (last == text or first.lower() == "coming")):
+    if _is_one_of_two(sentence, entity):
         return
     for members in _SETS:
         if name in members:

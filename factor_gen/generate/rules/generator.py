@@ -1,13 +1,17 @@
 """The generator that needs no model: operators tried on each completion, a few candidates kept of each error type."""
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+from factor_gen.generate import compatible
 from factor_gen.generate.rules import dates, names, negation, numbers, phrases, pronouns, swaps, verbs
+from factor_gen.generate.rules.contexts import Contexts, load
 from factor_gen.generate.rules.sentence import Edit, Sentence, apply, described, finish, read
 from factor_gen.generate.rules.words import DATA
 from factor_gen.records import PREDICATE, Candidate, Example
@@ -31,6 +35,7 @@ OPERATORS: Mapping[str, Operator] = {
     "noun": swaps.noun,
     "property": swaps.property_,
     "comparison": partial(phrases.phrase, "comparison"),
+    "quantity": partial(phrases.phrase, "quantity"),
     "date": dates.dates,
     "place and time": partial(phrases.phrase, "place and time"),
     "pronoun": pronouns.other_sex,
@@ -43,7 +48,7 @@ OPERATORS: Mapping[str, Operator] = {
 """Every operator of the rules by name; a denial is offered once more where there is little else."""
 
 _WANTED = 3  # contradictions of a row
-_VERSION = 1  # of the operators; to be raised when they write something else
+_VERSION = 2  # of the operators; to be raised when they write something else
 
 
 class RulesGenerator:
@@ -51,10 +56,12 @@ class RulesGenerator:
 
     name = "generate"
 
-    def __init__(self, settings: GenerateSettings, types: TypesSettings, seed: int) -> None:
+    def __init__(self, settings: GenerateSettings, types: TypesSettings, seed: int, contexts: Path | None = None) -> None:
+        """``contexts`` is the file of :mod:`factor_gen.generate.rules.contexts`; without one every substitute passes."""
         self.settings = settings
         self.types = types
         self.seed = seed
+        self._contexts = load(contexts) if contexts else Contexts()
 
     @cached_property
     def _tagger(self) -> Tagger:
@@ -66,7 +73,7 @@ class RulesGenerator:
             "generator": "rules",
             "version": _VERSION,
             "operators": list(OPERATORS),
-            "lists": fingerprint([DATA]),
+            "lists": fingerprint([DATA, compatible.DATA]),
             "wordfreq": version("wordfreq"),
             "tagger": dict(self._tagger.fingerprint),
             "per_type": self.settings.per_type,
@@ -77,21 +84,27 @@ class RulesGenerator:
         return [each if each.unused else self._generated(each) for each in examples]
 
     def _generated(self, example: Example) -> Example:
-        sentence = read(self._tagger, example.prefix, example.completion)
+        sentence = read(self._tagger, example.prefix, example.completion, self._contexts)
         seed = f"{self.seed}/rules/{example.doc_id}"
-        candidates = contradictions(sentence, example.types, self.settings.per_type, seed)
-        return replace(example, candidates=candidates) if candidates else example.drop(self.name, "no contradiction")
+        lost: Counter[str] = Counter()
+        candidates = contradictions(sentence, example.types, self.settings.per_type, seed, lost)
+        counted = replace(example, candidates=candidates, lost=dict(sorted(lost.items())))
+        return counted if candidates else counted.drop(self.name, "no contradiction")
 
 
-def contradictions(sentence: Sentence, types: Sequence[str], per_type: int, seed: str) -> tuple[Candidate, ...]:
-    """Up to ``per_type`` candidates of each type, from as many operators as there are for it; no two with the same text."""
+def contradictions(sentence: Sentence, types: Sequence[str], most: int, seed: str, lost: Counter[str]) -> tuple[Candidate, ...]:
+    """Up to ``most`` candidates of each type, from as many operators as there are for it; no two with the same text. Edits
+    that contradict nothing are counted in ``lost``, by reason."""
     edits: dict[str, dict[str, list[Edit]]] = {each: {} for each in types}
     for name, operator in OPERATORS.items():
         rng = random.Random(f"{seed}/{name}")
         found = list(operator(sentence, rng))
         rng.shuffle(found)
         for each in found:
-            if each.type in edits:
+            reasons = [compatible.compatible(sentence.text, *one) for one in each.replacements]
+            if reasons and all(reasons):
+                lost[f"rules: {reasons[0]}"] += 1
+            elif each.type in edits:
                 edits[each.type].setdefault(name, []).append(each)
     if _is_meagre(edits) and PREDICATE in edits:
         edits[PREDICATE].setdefault("negation added", list(negation.denials(sentence)))
@@ -100,10 +113,10 @@ def contradictions(sentence: Sentence, types: Sequence[str], per_type: int, seed
         queues = [list(each) for each in edits[error_type].values() if each]
         random.Random(f"{seed}/{error_type}").shuffle(queues)
         kept = 0
-        while queues and kept < per_type:
+        while queues and kept < most:
             for queue in queues:
                 candidate = _candidate(sentence.text, queue.pop(0))
-                if candidate is not None and candidate.text not in candidates and kept < per_type:
+                if candidate is not None and candidate.text not in candidates and kept < most:
                     candidates[candidate.text] = candidate
                     kept += 1
             queues = [queue for queue in queues if queue]

@@ -7,7 +7,7 @@ from functools import cache
 from itertools import pairwise
 
 from factor_gen.generate.rules.pronouns import HE, SHE
-from factor_gen.generate.rules.sentence import AGENCIES, Edit, Mention, Sentence, edit, related
+from factor_gen.generate.rules.sentence import AGENCIES, Edit, Mention, Sentence, beside, edit, related
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE, Entity
@@ -114,6 +114,8 @@ def _fitting(sentence: Sentence, entity: Entity) -> Iterator[str]:
             continue
         if name.isupper() and len(name) > 3 and is_common(name.lower()):
             continue  # a word in capitals for emphasis
+        if entity.text.isupper() and not mention.beside & beside(sentence.text, entity) and name not in ORGANISATIONS:
+            continue  # initials may be of anything: only what was said of them tells
         if any(sentence.knows(each) or related(each, entity.text) for each in (name, mention.text)):
             continue
         if (

@@ -27,7 +27,7 @@ def taken_back(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """*Did not rise* becomes *rose*, *cannot* becomes *can*."""
     for i, word in enumerate(sentence.small):
         token = sentence.tokens[i]
-        if not sentence.is_free(token.start, token.end) or _later(sentence, i, WORDS["denied only"]):
+        if not sentence.is_free(token.start, token.end) or _later(sentence, i, WORDS["denied only"]) or _is_argued(sentence, i):
             continue
         if word == "cannot":
             yield edit("negation removed", PREDICATE, (token.start, token.end, "can"))
@@ -61,9 +61,10 @@ def denials(sentence: Sentence) -> Iterator[Edit]:
             not sentence.is_free(token.start, token.end)
             or not token.text.islower()
             or _later(sentence, i, WORDS["affirmed only"])
-            or any(sentence.word(at) in WORDS["affirmed only"] | WORDS["conditions"] for at in sentence.clause(i - 1, -1))
+            or any(sentence.word(at) in WORDS["affirmed only"] for at in sentence.clause(i - 1, -1))
             or _clause_is_fronted(sentence, i)
             or _is_explained(sentence, i)
+            or _is_argued(sentence, i)
             or not keeps_sense(sentence, i, word)
         ):
             continue
@@ -83,7 +84,8 @@ def denials(sentence: Sentence) -> Iterator[Edit]:
 def _takes_not(word: str, tag: str, following: str, next_word: str) -> bool:
     """Whether the word is an auxiliary, or a form of *be* that a predicate follows."""
     if word in ("is", "are", "was", "were"):
-        return following in ("VBG", "VBN", "DT", "JJ") or next_word in ("expected", "likely", *_WHERE)
+        is_predicate = following in ("VBG", "VBN", "DT", "JJ") and next_word not in WORDS["shown"]
+        return is_predicate or next_word in ("expected", "likely", *_WHERE)
     if word in ("has", "have", "had"):
         return following == "VBN"
     return word in ("will", "would", "can", "could", "should") and tag == "MD" and following == "VB"
@@ -128,6 +130,13 @@ def _may_be_participle(sentence: Sentence, i: int) -> bool:
 
 def _later(sentence: Sentence, i: int, words: frozenset[str]) -> bool:
     return any(sentence.word(at) in words for at in sentence.clause(i + 1))
+
+
+def _is_argued(sentence: Sentence, i: int) -> bool:
+    """Whether it is a ground for, or in contrast to, another part of the sentence, as its denial would not be; or nobody asserts
+    it (*if links are made*, *the way links are made*)."""
+    taken = WORDS["conditions"] | {"way", "how", "what", "why"}
+    return bool(sentence.words & WORDS["arguing"]) or any(sentence.word(at) in taken for at in sentence.clause(i - 1, -1))
 
 
 def _is_explained(sentence: Sentence, i: int) -> bool:

@@ -18,11 +18,12 @@ _LISTED = 8  # tokens after a number within which a list of what is counted may 
 
 
 def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
-    """Quantities, money and percentages (entity), durations (circumstance)."""
+    """Quantities, money, percentages and durations: circumstances, how much or how long an event was, and no subject or object of
+    it (section 3.1); the paper's prompt for entities leaves quantities alone (table 7)."""
     for entity in sentence.entities:
         if (
             entity.kind not in (NUMBER, MONEY, PERCENT, DURATION)
-            or sentence.in_title(entity.start, entity.end)
+            or not sentence.is_free(entity.start, entity.end)
             or _is_converted(sentence, entity)
             or re.search(r"\d[-–/]$", sentence.text[: entity.start])
             or (entity.kind == NUMBER and (not _counts(sentence, entity) or _is_listed(sentence, entity)))
@@ -31,7 +32,7 @@ def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         if entity.kind == DURATION:
             yield from _other_unit(sentence, entity, rng)
         for start, end, new in _changed(sentence, entity, rng):
-            yield edit("number", CIRCUMSTANCE if entity.kind == DURATION else ENTITY, (start, end, new))
+            yield edit("number", CIRCUMSTANCE, (start, end, new))
 
 
 def _other_unit(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator[Edit]:
@@ -55,6 +56,7 @@ def ordinals(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         i = sentence.starts.get(entity.start)
         if (
             i is None
+            or sentence.is_joined(i, i + 1, "-")
             or sentence.word(i + 1) in ("of", "half", "lady", "place", ",", ".")
             or sentence.word(i - 1) in ("at", ",")
             or sentence.tag(i - 1) not in ("DT", "PRP$", "POS", "IN", "JJ")

@@ -51,10 +51,17 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
     tag, word, kind, before = sentence.tag(end), sentence.word(end), sentence.kind_at(end), sentence.word(i - 1)
     if end == i + 1 and sentence.tag(i) == "RB" and (word in _CLINGS or before in ("than", "as")):
         return False  # immediately before, than previously
-    if follows == "number":  # not "rises above"
-        return before not in WORDS["up"] | WORDS["down"] | _BEFORE_OTHER_NUMBERS and kind in (NUMBER, MONEY, PERCENT, DURATION)
+    if sentence.small[i] == "following" and sentence.tag(i - 1) in ("DT", "IN", "PRP$", "CC", "JJ"):
+        return False  # the following commands
+    if sentence.small[i].endswith("ly") and NOT & {*sentence.small[max(0, i - 5) : i]}:
+        return False  # not immediately
+    if follows == "number":  # not "rises above", and not "more than one"
+        fits = before not in WORDS["up"] | WORDS["down"] | _BEFORE_OTHER_NUMBERS
+        return fits and word != "one" and kind in (NUMBER, MONEY, PERCENT, DURATION)
     if follows == "date":
         return kind in (DATE, TIME) and sentence.tag(i - 1) != "VBN"
+    if follows in ("plural", "singular"):
+        return tag == {"plural": "NNS", "singular": "NN"}[follows] and before not in WORDS["before quantities"]
     if follows == "end":
         return word in (".", ",", ";", "") or tag in ("IN", "CC")
     if follows == "gerund":

@@ -45,13 +45,13 @@ def other_sex(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 
 
 def other_group(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
-    """*We* for *they* in quotations, *they* for *we* anywhere."""
-    for table, quoted_only in ((_TO_THEY, False), (_TO_WE, True)):
+    """*We* for *they* and *they* for *we*, in quotations: elsewhere they may be anybody."""
+    for table in (_TO_THEY, _TO_WE):
         found = []
         for i, word in enumerate(sentence.small):
             token = sentence.tokens[i]
             is_quoted = any(start <= token.start < end for start, end in sentence.quotes)
-            if word not in table or token.text == "US" or (quoted_only and not is_quoted):
+            if word not in table or token.text == "US" or not is_quoted:
                 continue
             if not (token.text[0].isupper() and any(each.text[0].isupper() for each in sentence.tokens[i + 1 : i + 2])):
                 found.append((token.start, token.end, _cased(table[word], token.text)))  # not Our World in Data

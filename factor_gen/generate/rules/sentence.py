@@ -3,10 +3,11 @@ articles and capital letters that go with them."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from factor_gen.generate.rules.contexts import Contexts, stem
 from factor_gen.text import Analysis, Entity, Tagger, Token
 from factor_gen.text.analysis import NAME, NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE
 from factor_gen.text.names import aliases
@@ -16,24 +17,27 @@ AGENCIES = frozenset(
     ["Reuters", "Associated Press", "AP", "AFP", "CNBC", "CNN", "BBC", "Bloomberg", "RIA", "Xinhua", "TASS", "Interfax"]
 )
 FINITE = ("VBD", "VBZ", "VBP", "MD")  # the tags of verbs that have a subject
+_CHUNK = re.compile(r"\S+")
 _QUOTED = re.compile(r"“[^”]{1,400}”|\"[^\"]{1,400}\"|‘[^’]{1,80}’(?!\w)|(?<!\w)'[A-Z][^']{1,80}'(?!\w)")
+_CODE = re.compile(r"\w_|_\w|\w\(|::|--\w|[^\W\d]\.\w\w|[a-z][A-Z]|\w=|=\w|[\w.]/\w|[%$@\\][^\W\d]|\w#|^-\w")  # an identifier
 _DATELINE = re.compile(r"[A-Z][^()]{0,80}\(Reuters\)\s?[-–—]+\s?|[A-Z]{3,}[^()]{0,40}\s[-–—]{1,2}\s")
 _ARTICLE = re.compile(r"(?<!\w)(an?)\s$", re.IGNORECASE)
 _VOWEL = re.compile(r"[aeiou]", re.IGNORECASE)
-_CONSONANT_SOUND = re.compile(r"uni(?!n|m)|us[aeu]|uti|eu|one\b|one-|once|ubi|ur[aei]n|U\.", re.IGNORECASE)
+_CONSONANT_SOUND = re.compile(r"uni(?!n|m)|us[aeu]|uti|eu|one\b|one-|once|ubi|ur[aei]n|uk|uga|uru|uto|u-|U\.", re.IGNORECASE)
 _VOWEL_SOUND = re.compile(r"hour|honest|honou?r|heir|[$€£]?8|[$€£]?1[18](?!\d)", re.IGNORECASE)
-_LETTERS = re.compile(r"[A-Z](?:[A-Z]{1,4}\b|\.)")
+_LETTERS = re.compile(r"(?!(?:NATO|NASA|NAFTA|FIFA|RAM|ROM|LAN|SIM|SARS|MIDI|RAF|SWAT|LIFO)\b)[A-Z](?:[A-Z]{1,4}\b|\.)")
 _VOWEL_LETTERS = "AEFHILMNORSX"
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name in the text before the completion; ``article``: it has ``the`` before it there."""
+    """A name in the text before the completion; ``article``: it has ``the`` before it there; ``beside``: the words next to it."""
 
     text: str
     kind: str
     article: bool
     start: int
+    beside: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Sentence:
     tokens: tuple[Token, ...]
     entities: tuple[Entity, ...]
     mentions: tuple[Mention, ...]
+    contexts: Contexts = field(default_factory=Contexts)
 
     @cached_property
     def small(self) -> tuple[str, ...]:
@@ -70,11 +75,12 @@ class Sentence:
 
     @cached_property
     def shielded(self) -> bytes:
-        """One for each character in which words stay as they are: names, titles in quotation marks, the line of place and date
-        that an agency's report starts with."""
+        """One for each character in which words stay as they are: names, titles in quotation marks, identifiers of programs, the
+        line of place and date that an agency's report starts with."""
         shield = bytearray(len(self.text))
         names = [(each.start, each.end) for each in self.entities if each.kind in NAMES or each.kind == NATIONALITY]
-        for start, end in (*names, *self.titles, (0, self.dateline)):
+        codes = [word.span() for word in _CHUNK.finditer(self.text) if _CODE.search(word.group())]
+        for start, end in (*names, *self.titles, *codes, (0, self.dateline)):
             shield[start:end] = b"\1" * (end - start)
         return bytes(shield)
 
@@ -101,6 +107,10 @@ class Sentence:
     def is_free(self, start: int, end: int) -> bool:
         """Whether words there may be edited."""
         return not any(self.shielded[start:end])
+
+    def takes(self, i: int, end: int, new: str) -> bool:
+        """Whether the corpus allows ``new`` for the tokens from ``i`` up to ``end``."""
+        return self.contexts.fit(self.text, *self.span(i, end), new)
 
     def tag(self, i: int) -> str:
         return self.tokens[i].tag if 0 <= i < len(self.tokens) else ""
@@ -161,16 +171,22 @@ def _initials(name: str) -> str:
     return initials if len(initials) > 1 else "-"
 
 
-def read(tagger: Tagger, prefix: str, completion: str) -> Sentence:
-    """A completion as the operators see it."""
+def read(tagger: Tagger, prefix: str, completion: str, contexts: Contexts | None = None) -> Sentence:
+    """A completion as the operators see it; ``contexts`` are those of the corpus."""
     analysis = tagger.analyse(completion)
     near = prefix[-NEAR:]
     mentions = tuple(
-        Mention(each.text, each.kind, near[max(0, each.start - 4) : each.start].lower() == "the ", each.start)
+        Mention(each.text, each.kind, near[max(0, each.start - 4) : each.start].lower() == "the ", each.start, beside(near, each))
         for each in tagger.names(near)
         if each.kind in NAMES and "\n" not in each.text and each.text not in AGENCIES and not _is_ticker(near, each)
     )
-    return _resolved(analysis, mentions)
+    return _resolved(analysis, mentions, contexts or Contexts())
+
+
+def beside(text: str, entity: Entity) -> frozenset[str]:
+    """The words next to a name that have content."""
+    before, after = text[max(0, entity.start - 30) : entity.start].split(), text[entity.end : entity.end + 30].split()
+    return frozenset(stem(word.lower().strip(".,")) for word in (*before[-1:], *after[:1]) if word.strip(".,")) - {""}
 
 
 def _is_ticker(text: str, entity: Entity) -> bool:
@@ -178,7 +194,7 @@ def _is_ticker(text: str, entity: Entity) -> bool:
     return text[entity.start - 1 : entity.start] == "(" and text[entity.end : entity.end + 1] in (".", "=", ")", ":")
 
 
-def _resolved(analysis: Analysis, mentions: Sequence[Mention]) -> Sentence:
+def _resolved(analysis: Analysis, mentions: Sequence[Mention], contexts: Contexts) -> Sentence:
     """Names of unknown kind take the kind that the same name, or the person of that surname, has elsewhere."""
     kinds: dict[str, str] = {}
     named: list[Mention | Entity] = [*mentions, *analysis.entities]
@@ -189,7 +205,7 @@ def _resolved(analysis: Analysis, mentions: Sequence[Mention]) -> Sentence:
             kinds.setdefault(each.text, each.kind)
     entities = tuple(replace(each, kind=kinds.get(each.text, NAME)) if each.kind == NAME else each for each in analysis.entities)
     resolved = tuple(replace(each, kind=kinds.get(each.text, NAME)) if each.kind == NAME else each for each in mentions)
-    return Sentence(analysis.text, analysis.tokens, entities, resolved)
+    return Sentence(analysis.text, analysis.tokens, entities, resolved, contexts)
 
 
 class Replacement(NamedTuple):

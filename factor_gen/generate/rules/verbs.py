@@ -32,7 +32,7 @@ def antonym(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             if not _fits(sentence, i, end, verb.frame, tag) or _is_said_again(sentence, i, verb):
                 continue
             new = inflect(verb.other, tag)
-            if is_drawn(rng, " ".join(sentence.small[i:end]), new) and keeps_sense(sentence, i, word):
+            if is_drawn(rng, " ".join([word, *rest]), new) and keeps_sense(sentence, i, word) and sentence.takes(i, end, new):
                 choices.append((len(rest), end, new))
         if choices:
             most = max(choices)[0]  # of "set up" and "set" the longer is meant

