@@ -16,6 +16,7 @@ from factor_gen.config import describe
 from factor_gen.corpus import CorpusRecord, corpus_files, corpus_record
 from factor_gen.documents import distinct, read_documents
 from factor_gen.engine import run_shards
+from factor_gen.language import check_language
 from factor_gen.output.card import Provenance
 from factor_gen.output.counts import Counts
 from factor_gen.output.folder import refuse_to_overwrite
@@ -141,6 +142,7 @@ def _read(settings: BuildSettings, record: CorpusRecord, folder: StageFolder) ->
     """Cuts the corpus into shards, unless that is done; returns their number. What was read of it before is passed over."""
     if (done := folder.shards) is not None:
         return done
+    check_language(read_documents(settings, record.commit), settings.corpus.language)
     documents = tqdm(read_documents(settings, record.commit), desc=READ, unit=" documents", delay=2)
     shards = 0
     for shard in split(distinct(documents), settings.shard):

@@ -1,5 +1,5 @@
 """The first stage (section 3.2.1): one sentence a document, and all the text before it. A completion is a whole running sentence
-in Latin letters, no headline and nothing of a page's machinery."""
+in the language of the corpus, no headline and nothing of a page's machinery."""
 
 import random
 import re
@@ -9,9 +9,11 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
+from factor_gen.language import ENGLISH, may_be_in
 from factor_gen.records import Example
 from factor_gen.settings import SelectSettings
 from factor_gen.text.sentences import sentences
+from lm_factuality.ground.sentences import set_apart, spaced
 
 _RULES = 2  # raised when a change of the rules can change what is selected
 _SPACE = re.compile(r"\s+")
@@ -28,21 +30,23 @@ class Select:
 
     name = "select"
 
-    def __init__(self, settings: SelectSettings, seed: int) -> None:
+    def __init__(self, settings: SelectSettings, seed: int, language: str = ENGLISH) -> None:
         self._settings = settings
         self._seed = seed
+        self._language = language
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
         seed = {"seed": self._seed} if self._settings.position == "random" else {}
-        return {"rules": _RULES, "sentencex": version("sentencex"), **asdict(self._settings), **seed}
+        about = {"language": self._language, "py3langid": version("py3langid")}
+        return {"rules": _RULES, "sentencex": version("sentencex"), **asdict(self._settings), **seed, **about}
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
         """Each document with its sentence, or the reason why none of its sentences will do."""
         return [example if example.unused else self._select(example.doc_id, example.prefix) for example in examples]
 
     def _select(self, doc_id: str, text: str) -> Example:
-        spans = sentences(text)
+        spans = sentences(text, self._language)
         # each sentence that will do is as likely as the others to be the first of them in a random order
         order = list(range(len(spans)))
         if self._settings.position == "random":
@@ -54,7 +58,7 @@ class Select:
         for number in order:
             start, end = spans[number]
             sentence = text[start:end]
-            failure = failed(sentence, self._settings) or _misplaced(text[:start], sentence, whole)
+            failure = failed(sentence, self._settings, self._language) or _misplaced(text[:start], sentence, whole)
             if failure is None:
                 return Example(doc_id, prefix=text[:start], completion=sentence)
             furthest = max(furthest, failure)
@@ -65,7 +69,7 @@ def _misplaced(prefix: str, sentence: str, whole: str) -> tuple[int, str] | None
     """Why the text around ``sentence`` forbids it, told as :func:`factor_gen.select.failed` does; these come after its own."""
     if not prefix or prefix.isspace():
         return 100, _ALONE
-    if not prefix[-1].isspace():
+    if not prefix[-1].isspace() and not _UNSPACED.search(prefix[-4:]):
         return 101, _JOINED
     plain = _plain(sentence)
     if whole.find(plain, whole.find(plain) + 1) >= 0:
@@ -78,38 +82,39 @@ def _plain(text: str) -> str:
     return _SPACE.sub(" ", text).strip().rstrip(".!?\"'”’)]").casefold()
 
 
+def _count(sentence: str) -> float:
+    """The words of a sentence; of a script without spaces, two signs count as one."""
+    words = [word for word in spaced(sentence).split() if any(map(str.isalnum, word))]
+    return len(words) - len(set_apart(sentence)) / 2
+
+
 _LONGEST_WORD = 60  # characters
 _HEADLINE_WORD = 5  # letters: shorter words are often small in headlines and capital in names
-_END = re.compile(r"[.!?][\"'”’»)\]]*\Z")
+_END = re.compile(r"[.!?。！？।؟][\"'“”’»«)\]」』）》]*\Z")
 _ELLIPSIS = re.compile(r"(\.\s*\.|…)[\"'”’»)\]]*\Z")
 _WEB = re.compile(r"(?i:https?:|www\.|\w@\w)|\b[a-z0-9-]+\.(?:com|org|net|gov|edu|co\.uk|html?|php)\b")  # not Amazon.com
 _MARKUP = re.compile(r"</?[A-Za-z!][^>]*>?|&(?:#x?[0-9a-fA-F]+|[A-Za-z]+);|\{\{|\}\}|\[\[|\]\]|[|{}\\^~\t•●■▪►→]")
-_OPENING = "\"'“‘«([$€£¥"
-_PAIRS = {")": "(", "]": "[", "”": "“", "»": "«"}
+_OPENING = "\"'“„‘«»([$€£¥¿¡「『《（"
+_PAIRS = {")": "(", "]": "[", "”": "“", "»": "«", "」": "「", "』": "『", "》": "《", "）": "（"}
+_UNSPACED = re.compile(r"[。！？][”」』）》]*\Z")  # ends of sentences that no space follows
 
 
-def failed(sentence: str, settings: SelectSettings) -> tuple[int, str] | None:
+def failed(sentence: str, settings: SelectSettings, language: str = ENGLISH) -> tuple[int, str] | None:
     """The number of the first check that ``sentence`` fails and what then may be said of a document of such sentences."""
     for number, (reason, passes) in enumerate(_CHECKS):
         if not passes(sentence, settings):
             return number, reason.format(settings=settings)
-    return None
-
-
-def _is_latin(sentence: str, _: SelectSettings) -> bool:
-    letters = [character for character in sentence if character.isalpha()]
-    latin = sum(each.isascii() or unicodedata.name(each, "").startswith("LATIN") for each in letters)
-    return 2 * latin > len(letters)
+    return None if may_be_in(sentence, language) else (len(_CHECKS), f"no sentence in the language {language}")
 
 
 def _has_begin(sentence: str, _: SelectSettings) -> bool:
     bare = sentence.lstrip(_OPENING)
-    return bool(bare) and len(sentence) - len(bare) <= 2 and (bare[0].isupper() or bare[0].isdecimal())
+    return len(sentence) - len(bare) <= 2 and (bare[:1].isdecimal() or (bare[:1].isalpha() and not bare[:1].islower()))
 
 
 def _is_short(sentence: str, settings: SelectSettings) -> bool:
-    words = sentence.split()
-    return len(words) <= settings.max_words and max(map(len, words), default=0) <= _LONGEST_WORD
+    words = spaced(sentence).split()
+    return _count(sentence) <= settings.max_words and max(map(len, words), default=0) <= _LONGEST_WORD
 
 
 def _is_running(sentence: str, _: SelectSettings) -> bool:
@@ -129,7 +134,9 @@ def _is_balanced(sentence: str, _: SelectSettings) -> bool:
         return False
     still_open: list[str] = []
     for character in sentence:
-        if character in _PAIRS.values():
+        if still_open[-1:] == ["„"] and character in "“”":
+            still_open.pop()
+        elif character == "„" or character in _PAIRS.values():
             still_open.append(character)
         elif character in _PAIRS and (not still_open or still_open.pop() != _PAIRS[character]):
             return False
@@ -138,12 +145,8 @@ def _is_balanced(sentence: str, _: SelectSettings) -> bool:
 
 _CHECKS: tuple[tuple[str, Callable[[str, SelectSettings], bool]], ...] = (
     ("no sentence that ends with . ! or ?", lambda sentence, _: bool(_END.search(sentence)) and not _ELLIPSIS.search(sentence)),
-    ("no sentence in Latin letters", _is_latin),
     ("no sentence that begins with a capital or a digit", _has_begin),
-    (
-        "no sentence of {settings.min_words} words or more",
-        lambda sentence, settings: sum(any(map(str.isalnum, word)) for word in sentence.split()) >= settings.min_words,
-    ),
+    ("no sentence of {settings.min_words} words or more", lambda sentence, settings: _count(sentence) >= settings.min_words),
     ("no sentence that is short enough", _is_short),
     ("no sentence of running text", _is_running),
     ("no sentence that isn't a headline", _is_no_title),

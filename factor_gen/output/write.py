@@ -131,7 +131,13 @@ def _task_yaml(settings: BuildSettings) -> str:
         "output_type": "multiple_choice",
         "test_split": "test",
         "num_fewshot": 0,
-        "metadata": {"version": 1.0, "license": settings.corpus.license, "window": 1024, "columns": {"prefix": PREFIX}},
+        "metadata": {
+            "version": 1.0,
+            "language": settings.corpus.language,
+            "license": settings.corpus.license,
+            "window": 1024,
+            "columns": {"prefix": PREFIX},
+        },
     }
     return _HEAD.format(name=settings.name) + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
 

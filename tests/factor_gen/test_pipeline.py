@@ -58,7 +58,7 @@ def test_documents_that_give_no_row_are_counted_by_reason(tmp_path: Path) -> Non
         ("read", "the id of another document"): 1,
         ("read", "the text of another document"): 1,
         ("select", "the text is empty"): 1,
-        ("select", "no sentence in Latin letters"): 1,
+        ("select", "no sentence in the language en"): 1,
     }
 
 

@@ -51,9 +51,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     sizes = [1_000, 10_000, 100_000]
     scale.add_argument("--documents", type=int, nargs="+", default=sizes, help="sizes to build (default %(default)s)")
     scale.add_argument("--workers", type=int, help="processes of a build (default: one a core)")
-    genres = parser.add_argument_group("genres", "yield, bad contradictions, edits and blind floors over genres of Debian's texts")
+    genres = parser.add_argument_group(
+        "genres", "yield, bad contradictions, edits and blind floors over genres of Debian's texts"
+    )
     genres.add_argument("--folder", type=Path, default=Path("results/genres"), help="texts and builds (default %(default)s)")
-    genres.add_argument("--use", choices=("tuning", "gate", "language", "all"), default="gate", help="which genres (default gate)")
+    genres.add_argument(
+        "--use", choices=("tuning", "gate", "language", "all"), default="gate", help="which genres (default gate)"
+    )
     genres.add_argument("--genre", nargs="+", default=[], metavar="NAME", help="these instead")
     genres.add_argument("--model", help="a causal model: builds with it as the fluency filter, too")
     genres.add_argument("--before", metavar="REVISION", help="build with the checkout of this revision, too")

@@ -103,7 +103,11 @@ def unpacked(package: Package, folder: Path) -> Path:
     for old in folder.glob(f"{package.name}_*.deb"):
         old.unlink()
     got = subprocess.run(
-        ["apt-get", "download", "-qq", f"{package.name}={package.version}"], cwd=folder, capture_output=True, text=True, check=False
+        ["apt-get", "download", "-qq", f"{package.name}={package.version}"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     found = sorted(folder.glob(f"{package.name}_*.deb"))
     if got.returncode or not found:

@@ -189,7 +189,7 @@ def _record(
         "bad": bad,
         "bad_shown": f"{Share(bad, len(read))} ({low:.0%}-{high:.0%}) of {len(read)}" if read else "-",
         "distance": sum(distance(each.completion, each.text) for each in items) / max(1, len(items)),
-        "dated": sum(each.edit.startswith("date") for each in items) / max(1, len(items)),
+        "dated": sum(each.edit.startswith("rules/date") for each in items) / max(1, len(items)),
         "floor": floor,
         "floor_name": floor_name,
     }
@@ -262,5 +262,7 @@ def write_sheet(folder: Path, sheet: str, items: Sequence[Contradiction], number
         writer.writeheader()
         for place, each in enumerate(drawn, start=1):
             note = f"{each.key} {each.genre}, {each.type}:"
-            writer.writerow({"sheet": sheet, "number": place, "question": "contradiction", "answer": "", "person": "", "note": note})
+            writer.writerow(
+                {"sheet": sheet, "number": place, "question": "contradiction", "answer": "", "person": "", "note": note}
+            )
     return texts, labels

@@ -1,0 +1,124 @@
+"""Rules for languages other than English, without a tagger: words of a list, each for another of its line, numbers, dates, and
+denials where the list says how. The head of a list says what its lines look like."""
+
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from factor_gen.generate.rules.sentence import Replacement, apply, described
+from factor_gen.generate.rules.words import DATA
+from factor_gen.records import Candidate, Example
+from factor_gen.settings import GenerateSettings
+from factor_gen.text.lists import fingerprint, rows
+from lm_factuality.ground.sentences import SIGNS
+
+LANGUAGES = DATA / "languages"
+_VERSION = 1  # to be raised when the same lists give other contradictions
+_QUOTED = re.compile(r"[„“][^“”]{1,200}[“”]|«[^»]{1,200}»|»[^«]{1,200}«|\"[^\"]{1,200}\"|[「《『][^」》』]{1,200}[」》』]")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a list: what it finds, and the ``members`` of which each may stand for any other. A number of the line ``step``
+    takes another near it; ``$1`` in the member of a line ``edit`` is what the expression found."""
+
+    operator: str
+    type: str
+    way: str
+    pattern: re.Pattern[str]
+    members: tuple[str, ...]
+
+
+class ListedRules:
+    """A stage (:class:`factor_gen.stages.Stage`) that sets ``Example.candidates``; at most ``per_type`` of each type."""
+
+    name = "generate"
+
+    def __init__(self, settings: GenerateSettings, language: str, seed: int) -> None:
+        self._settings, self._language, self._seed = settings, language, seed
+
+    @property
+    def fingerprint(self) -> Mapping[str, Any]:
+        about = {"generator": "rules", "language": self._language, "version": _VERSION, "lists": fingerprint([LANGUAGES])}
+        return {**about, "per_type": self._settings.per_type, "seed": self._seed}
+
+    def run(self, examples: Sequence[Example]) -> list[Example]:
+        return [each if each.unused else self._generated(each) for each in examples]
+
+    def _generated(self, example: Example) -> Example:
+        rng = random.Random(f"{self._seed}/rules/{example.doc_id}")
+        found = list(candidates(example.completion, self._language, rng))
+        rng.shuffle(found)
+        kept: dict[str, Candidate] = {}
+        for error_type in example.types:
+            of_type = [each for each in found if each.type == error_type]
+            by_edit = {each.edit.partition(" -> ")[0]: each for each in of_type}  # other places before other words for one
+            for each in [*by_edit.values(), *of_type][: self._settings.per_type]:
+                kept.setdefault(each.text, each)
+        return replace(example, candidates=tuple(kept.values())) if kept else example.drop(self.name, "no contradiction")
+
+
+def candidates(text: str, language: str, rng: random.Random) -> Iterator[Candidate]:
+    """Every contradiction that the lists of ``language`` make of a sentence; what it quotes is left alone."""
+    quoted = [match.span() for match in _QUOTED.finditer(text)]
+    for line in lines(language):
+        for match in line.pattern.finditer(text):
+            start, end = match.span("edit") if "edit" in match.groupdict() else match.span()
+            if any(first < end and start < last for first, last in quoted):
+                continue
+            for new in _others(line, match, text[start:end], rng):
+                if new == text[start:end] or (line.way == "swap" and new.strip() and new in text):
+                    continue
+                edit = (Replacement(start, end, new),)
+                yield Candidate(apply(text, edit), line.type, described(text, edit), f"rules/{language}/{line.operator}")
+
+
+def _others(line: Line, match: re.Match[str], old: str, rng: random.Random) -> list[str]:
+    """What may stand for ``old``: two members of a swap at most, one number, or the edit."""
+    if line.way == "edit":
+        return [match.expand(line.members[0])]
+    if line.way == "step":
+        return [str(_near(int(old), int(line.members[0]), int(line.members[1]), rng))]
+    ending = match.groupdict().get("ending") or ""
+    stem = old.removesuffix(ending)
+    others = [each for each in line.members if each.lower() != stem.lower()]
+    capital = old[0].isupper() and not stem.lower().startswith(tuple(each for each in line.members if each[0].isupper()))
+    return [(f"{each[0].upper()}{each[1:]}" if capital else each) + ending for each in rng.sample(others, min(2, len(others)))]
+
+
+def _near(number: int, least: int, most: int, rng: random.Random) -> int:
+    """Another number within the bounds: a year by up to four, others by up to half, with as many digits."""
+    reach = 4 if number >= 1000 else max(2, number // 2)
+    around = range(max(least, number - reach), min(most, number + reach) + 1)
+    fit = [each for each in around if each != number and len(str(each)) == len(str(number))]
+    return rng.choice(fit) if fit else number
+
+
+@cache
+def lines(language: str) -> tuple[Line, ...]:
+    """The list of a language."""
+    found = []
+    for operator, error_type, way, *rest in rows(LANGUAGES / f"{language}.tsv", 5):
+        if way == "swap":
+            before, after, *members = rest
+            pattern = _alternatives(before, after, members)
+            members = [each.removesuffix("~") for each in members]
+        else:
+            pattern, *members = rest
+        found.append(Line(operator, error_type, way, re.compile(pattern), tuple(members)))
+    return tuple(found)
+
+
+def _alternatives(before: str, after: str, members: Sequence[str]) -> str:
+    """Any of the members as a whole word, or in a script without spaces anywhere; ``~`` stands for an adjective's ending."""
+    longest = sorted(members, key=len, reverse=True)
+    ways = "|".join(f"(?i:{re.escape(each[0])}){re.escape(each[1:-1] if each.endswith('~') else each[1:])}" for each in longest)
+    # an adjective has its ending before a noun, which German writes with a capital
+    ending = r"(?P<ending>e[mnrs]?)(?=\s(?:[a-zäöüß-]+e[mnrs]?\s)?[A-ZÄÖÜ](?!isten))" if members[0].endswith("~") else ""
+    edges = ("", "") if re.match(f"[{SIGNS}]", members[0]) else (r"(?<![\w-])", r"(?![\w-])")
+    behind = "".join(f"(?<!{each})" for each in before.split(";") if each != "-")
+    ahead = "".join(f"(?!{each})" for each in after.split(";") if each != "-")
+    return f"{edges[0]}{behind}(?:{ways}){ending}{ahead}{edges[1]}"
