@@ -13,7 +13,7 @@ from factor_gen.language import ENGLISH, may_be_in
 from factor_gen.records import Example
 from factor_gen.settings import SelectSettings
 from factor_gen.text.sentences import sentences
-from lm_factuality.ground.sentences import set_apart, spaced
+from lm_factuality.ground.sentences import spaced
 
 _RULES = 2  # raised when a change of the rules can change what is selected
 _SPACE = re.compile(r"\s+")
@@ -84,8 +84,7 @@ def _plain(text: str) -> str:
 
 def _count(sentence: str) -> float:
     """The words of a sentence; of a script without spaces, two signs count as one."""
-    words = [word for word in spaced(sentence).split() if any(map(str.isalnum, word))]
-    return len(words) - len(set_apart(sentence)) / 2
+    return sum(any(map(str.isalnum, word)) for word in (*sentence.split(), *spaced(sentence).split())) / 2
 
 
 _LONGEST_WORD = 60  # characters

@@ -30,11 +30,6 @@ def words_in(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def set_apart(text: str) -> list[str]:
-    """The signs of ``text`` that belong to scripts without spaces between words."""
-    return _SIGN.findall(text)
-
-
 def spaced(text: str) -> str:
     """``text`` with spaces around each sign of a script that sets none, so that what stands between white space are its words."""
     return _SIGN.sub(r" \g<0> ", text)

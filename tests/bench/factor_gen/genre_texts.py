@@ -8,7 +8,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -163,16 +163,26 @@ def _paragraphs(root: etree._Element) -> Iterator[tuple[str, str]]:
     tag = etree.QName(root).localname
     if tag in _SKIPPED or _SKIPPED_CLASSES.search(root.get("class") or ""):
         return
-    is_para = tag in _PARAGRAPHS or (tag == "div" and "para" in (root.get("class") or "").split())
-    blocks = [each for each in root.iter() if isinstance(each.tag, str) and each is not root and _is_block(each)]
-    if is_para and not blocks:
-        if text := re.sub(r"\s+", " ", _inner(root)).strip():
-            yield tag, text
-        return
-    if is_para and root.text and root.text.strip():
-        yield tag, re.sub(r"\s+", " ", root.text).strip()
+    is_para = tag in _PARAGRAPHS or "para" in (root.get("class") or "").split()
+    words = [root.text or ""]
     for child in root:
-        yield from _paragraphs(child)
+        if is_para and not _holds_block(child):
+            words.append(_inner(child) if isinstance(child.tag, str) else "")
+        else:
+            yield from _line(tag, words, is_para)
+            words = []
+            yield from _paragraphs(child)
+        words.append(child.tail or "")
+    yield from _line(tag, words, is_para)
+
+
+def _line(tag: str, words: Sequence[str], is_para: bool) -> Iterator[tuple[str, str]]:
+    if is_para and (text := " ".join("".join(words).split())):
+        yield tag, text
+
+
+def _holds_block(element: etree._Element) -> bool:
+    return any(isinstance(each.tag, str) and _is_block(each) for each in element.iter())
 
 
 def _is_block(element: etree._Element) -> bool:
@@ -182,12 +192,10 @@ def _is_block(element: etree._Element) -> bool:
 
 def _inner(element: etree._Element) -> str:
     """Its words, without marks that lead to itself, such as a paragraph sign behind a heading."""
-    parts = [element.text or ""]
-    for child in element:
-        if isinstance(child.tag, str) and not _SKIPPED_CLASSES.search(child.get("class") or ""):
-            parts.append(_inner(child))
-        parts.append(child.tail or "")
-    return "".join(parts)
+    if _SKIPPED_CLASSES.search(element.get("class") or ""):
+        return ""
+    children = (f"{_inner(child) if isinstance(child.tag, str) else ''}{child.tail or ''}" for child in element)
+    return f"{element.text or ''}{''.join(children)}"
 
 
 def _man(path: Path, _: Genre) -> Iterator[str]:
