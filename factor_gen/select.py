@@ -9,7 +9,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
-from factor_gen.language import ENGLISH, may_be_in
+from factor_gen.language import ENGLISH, identified
 from factor_gen.records import Example
 from factor_gen.settings import SelectSettings
 from factor_gen.text.sentences import sentences
@@ -103,7 +103,7 @@ def failed(sentence: str, settings: SelectSettings, language: str = ENGLISH) -> 
     for number, (reason, passes) in enumerate(_CHECKS):
         if not passes(sentence, settings):
             return number, reason.format(settings=settings)
-    return None if may_be_in(sentence, language) else (len(_CHECKS), f"no sentence in the language {language}")
+    return None if identified(sentence) in ("", language) else (len(_CHECKS), f"no sentence in the language {language}")
 
 
 def _has_begin(sentence: str, _: SelectSettings) -> bool:

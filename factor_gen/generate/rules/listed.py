@@ -22,8 +22,8 @@ _QUOTED = re.compile(r"[„“][^“”]{1,200}[“”]|«[^»]{1,200}»|»[^«]
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a list: what it finds, and the ``members`` of which each may stand for any other. A number of the line ``step``
-    takes another near it; ``$1`` in the member of a line ``edit`` is what the expression found."""
+    """A line of a list. ``way`` says what its ``members`` are: words of which each may stand for any other (``swap``), the least
+    and the most that a number may become (``step``), or what the expression's group ``edit`` becomes (``edit``)."""
 
     operator: str
     type: str
@@ -70,31 +70,25 @@ def candidates(text: str, language: str, rng: random.Random) -> Iterator[Candida
             if any(first < end and start < last for first, last in quoted):
                 continue
             for new in _others(line, match, text[start:end], rng):
-                if new == text[start:end] or (line.way == "swap" and new.strip() and new in text):
-                    continue
-                edit = (Replacement(start, end, new),)
-                yield Candidate(apply(text, edit), line.type, described(text, edit), f"rules/{language}/{line.operator}")
+                if line.way != "swap" or new not in text:
+                    edit = (Replacement(start, end, new),)
+                    yield Candidate(apply(text, edit), line.type, described(text, edit), f"rules/{language}/{line.operator}")
 
 
 def _others(line: Line, match: re.Match[str], old: str, rng: random.Random) -> list[str]:
     """What may stand for ``old``: two members of a swap at most, one number, or the edit."""
     if line.way == "edit":
         return [match.expand(line.members[0])]
-    if line.way == "step":
-        return [str(_near(int(old), int(line.members[0]), int(line.members[1]), rng))]
+    if line.way == "step":  # with as many digits; a year by up to four, others by up to half
+        number, (least, most) = int(old), map(int, line.members)
+        reach = 4 if number >= 1000 else max(2, number // 2)
+        near = range(max(least, number - reach), min(most, number + reach) + 1)
+        return [str(rng.choice(fit))] if (fit := [each for each in near if each != number and len(str(each)) == len(old)]) else []
     ending = match.groupdict().get("ending") or ""
     stem = old.removesuffix(ending)
     others = [each for each in line.members if each.lower() != stem.lower()]
-    capital = old[0].isupper() and not stem.lower().startswith(tuple(each for each in line.members if each[0].isupper()))
+    capital = old[0].isupper() and stem not in line.members  # as it begins a sentence
     return [(f"{each[0].upper()}{each[1:]}" if capital else each) + ending for each in rng.sample(others, min(2, len(others)))]
-
-
-def _near(number: int, least: int, most: int, rng: random.Random) -> int:
-    """Another number within the bounds: a year by up to four, others by up to half, with as many digits."""
-    reach = 4 if number >= 1000 else max(2, number // 2)
-    around = range(max(least, number - reach), min(most, number + reach) + 1)
-    fit = [each for each in around if each != number and len(str(each)) == len(str(number))]
-    return rng.choice(fit) if fit else number
 
 
 @cache
@@ -102,17 +96,12 @@ def lines(language: str) -> tuple[Line, ...]:
     """The list of a language."""
     found = []
     for operator, error_type, way, *rest in rows(LANGUAGES / f"{language}.tsv", 5):
-        if way == "swap":
-            before, after, *members = rest
-            pattern = _alternatives(before, after, members)
-            members = [each.removesuffix("~") for each in members]
-        else:
-            pattern, *members = rest
-        found.append(Line(operator, error_type, way, re.compile(pattern), tuple(members)))
+        pattern, *members = (_alternatives(*rest), *rest[2:]) if way == "swap" else rest
+        found.append(Line(operator, error_type, way, re.compile(pattern), tuple(each.removesuffix("~") for each in members)))
     return tuple(found)
 
 
-def _alternatives(before: str, after: str, members: Sequence[str]) -> str:
+def _alternatives(before: str, after: str, *members: str) -> str:
     """Any of the members as a whole word, or in a script without spaces anywhere; ``~`` stands for an adjective's ending."""
     longest = sorted(members, key=len, reverse=True)
     ways = "|".join(f"(?i:{re.escape(each[0])}){re.escape(each[1:-1] if each.endswith('~') else each[1:])}" for each in longest)
