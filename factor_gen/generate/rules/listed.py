@@ -88,6 +88,8 @@ def _others(line: Line, match: re.Match[str], old: str, rng: random.Random) -> l
     stem = old.removesuffix(ending)
     others = [each for each in line.members if each.lower() != stem.lower()]
     capital = old[0].isupper() and stem not in line.members  # as it begins a sentence
+    if capital and match.start():  # a name, or Ihr
+        return []
     return [(f"{each[0].upper()}{each[1:]}" if capital else each) + ending for each in rng.sample(others, min(2, len(others)))]
 
 
