@@ -11,13 +11,13 @@ import yaml
 
 from factor_gen.cli import main
 from factor_gen.config import load_build
-from factor_gen.generate.llm.generator import PROMPTS_FOLDER
+from factor_gen.generate.llm.generator import PROMPTS_FOLDER, LLMGenerator
 from factor_gen.generate.llm.parse import Contradictions, parse
 from factor_gen.generate.rules.listed import LANGUAGES, candidates, lines
 from factor_gen.language import RULES, check_language, identified
 from factor_gen.records import ERROR_TYPES, LINK, Document, Example
 from factor_gen.select import Select, failed
-from factor_gen.settings import SelectSettings
+from factor_gen.settings import GenerateSettings, SelectSettings
 from factor_gen.text.sentences import sentences
 from judges.answers import Answer
 from judges.typed import read_reply
@@ -208,3 +208,18 @@ def test_every_language_of_the_prompts_has_all_types():
     for folder in PROMPTS_FOLDER.iterdir():
         assert {path.stem for path in folder.glob("*.jinja")} == set(ERROR_TYPES), folder
     assert {path.stem for path in LANGUAGES.glob("*.tsv")} == {*RULES} - {"en"}
+
+
+@pytest.mark.parametrize(
+    ("language", "begin", "code"),
+    [("de", "Gegeben sind ein Kontext", False), ("en", "You are given a context", False), ("it", "You are given a context", True)],
+)
+def test_a_model_is_asked_in_the_language_where_there_are_prompts(tmp_path, language, begin, code):
+    (tmp_path / "judge.yaml").write_text("backend: openai\nmodel: m\nbase_url: http://127.0.0.1:9\n", "utf-8")
+    generator = LLMGenerator(GenerateSettings(judge="judge.yaml"), tmp_path, tmp_path / "answers", language)
+    example = Example("one", "Vorher. ", TEXTS["de"], ERROR_TYPES)
+    for error_type in ERROR_TYPES:
+        asked = generator._prompts.render(error_type, generator._subject(example, error_type))
+        assert asked.endswith(TEXTS["de"])
+        assert (f"the ISO 639-1 code {language}" in asked) == code
+        assert error_type == LINK or asked.startswith(begin)
