@@ -141,7 +141,7 @@ def test_every_line_of_a_list_finds_its_own_members(language):
             assert len(set(line.members)) == len(line.members) > 1
             for member in line.members:
                 shown = f"{member}e Dinge" if "ending" in line.pattern.groupindex else member
-                assert line.pattern.search(f"x {shown} y" if language == "de" else f"甲{member}一"), (line.operator, member)
+                assert line.pattern.search(f"x {shown} y" if language == "de" else f"甲{member}了"), (line.operator, member)
 
 
 def _build(tmp_path: Path, **settings: object) -> Path:

@@ -108,7 +108,7 @@ def _alternatives(before: str, after: str, *members: str) -> str:
     longest = sorted(members, key=len, reverse=True)
     ways = "|".join(f"(?i:{re.escape(each[0])}){re.escape(each[1:-1] if each.endswith('~') else each[1:])}" for each in longest)
     # an adjective has its ending before a noun, which German writes with a capital
-    ending = r"(?P<ending>e[mnrs]?)(?=\s(?:[a-zäöüß-]+e[mnrs]?\s)?[A-ZÄÖÜ](?!isten))" if members[0].endswith("~") else ""
+    ending = r"(?P<ending>e[mnrs]?)(?=\s(?:[a-zäöüß-]+e[mnrs]?\s)?[A-ZÄÖÜ](?!isten|ie\b|hr))" if members[0].endswith("~") else ""
     edges = ("", "") if re.match(f"[{SIGNS}]", members[0]) else (r"(?<![\w-])", r"(?![\w-])")
     behind = "".join(f"(?<!{each})" for each in before.split(";") if each != "-")
     ahead = "".join(f"(?!{each})" for each in after.split(";") if each != "-")
