@@ -212,7 +212,11 @@ def test_every_language_of_the_prompts_has_all_types():
 
 @pytest.mark.parametrize(
     ("language", "begin", "code"),
-    [("de", "Gegeben sind ein Kontext", False), ("en", "You are given a context", False), ("it", "You are given a context", True)],
+    [
+        ("de", "Gegeben sind ein Kontext", False),
+        ("en", "You are given a context", False),
+        ("it", "You are given a context", True),
+    ],
 )
 def test_a_model_is_asked_in_the_language_where_there_are_prompts(tmp_path, language, begin, code):
     (tmp_path / "judge.yaml").write_text("backend: openai\nmodel: m\nbase_url: http://127.0.0.1:9\n", "utf-8")

@@ -32,7 +32,7 @@ def _genres(arguments: argparse.Namespace) -> Iterator[Record]:
     from tests.bench.factor_gen.genres import draw_sheets, measure
 
     chosen = (arguments.folder, arguments.genre, arguments.use)
-    yield from measure(*chosen, arguments.model, arguments.before, arguments.labels)
+    yield from measure(*chosen, arguments.model, arguments.before, arguments.labels, arguments.each)
     if arguments.sheet:
         draw_sheets(*chosen, arguments.model, arguments.sheet)
 
@@ -61,6 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     genres.add_argument("--genre", nargs="+", default=[], metavar="NAME", help="these instead")
     genres.add_argument("--model", help="a causal model: builds with it as the fluency filter, too")
     genres.add_argument("--before", metavar="REVISION", help="build with the checkout of this revision, too")
+    genres.add_argument("--each", type=int, metavar="N", help="documents of a genre (default: all that genres.yaml draws)")
     genres.add_argument("--labels", type=Path, nargs="+", default=[], help="what readers said (default: labels_*.csv here)")
     genres.add_argument("--sheet", type=int, metavar="N", help="draw N contradictions to read from each build of this checkout")
     parts = {"genres": _genres, "filters": _filters, "scale": _scale}

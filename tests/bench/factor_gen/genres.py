@@ -49,11 +49,18 @@ class Contradiction:
 
 
 def measure(
-    folder: Path, names: Sequence[str], use: str, model: str | None, before: str | None, labels: Sequence[Path]
+    folder: Path,
+    names: Sequence[str],
+    use: str,
+    model: str | None,
+    before: str | None,
+    labels: Sequence[Path],
+    most: int | None = None,
 ) -> Iterator[Record]:
     """A record of each genre for each checkout and filter, and one of all genres together.
 
-    ``model`` is a causal model that is the fluency filter of a second build; ``before`` a revision to build with as well.
+    ``model`` is a causal model that is the fluency filter of a second build; ``before`` a revision to build with as well; ``most``
+    how many documents of a genre to read.
 
     Raises:
         DataError: a text cannot be had, a build failed, or a label file cannot be read.
@@ -67,7 +74,7 @@ def measure(
                 found = []
                 for genre in genres:
                     corpus = draw(genre, settings, folder / "texts")
-                    counts, rows = build(root, revision, genre, corpus, filtered, folder)
+                    counts, rows = build(root, revision, genre, corpus, filtered, folder, most)
                     found.append((counts, rows))
                     yield _record(genre.name, genre.use, revision, filtered, [(counts, rows)], known)
                 yield _record("all", "", revision, filtered, found, known)
@@ -109,16 +116,17 @@ def _git(*arguments: str) -> str:
 
 
 def build(
-    root: Path, revision: str, genre: Genre, corpus: Path, model: str | None, folder: Path
+    root: Path, revision: str, genre: Genre, corpus: Path, model: str | None, folder: Path, most: int | None = None
 ) -> tuple[Mapping[str, int | float], list[Contradiction]]:
     """The counts and the contradictions of a build with the checkout at ``root``; none where no document gave a row."""
     name = f"{corpus.stem}_{'model' if model else 'bare'}"
     home = folder / revision
     home.mkdir(parents=True, exist_ok=True)
     fluency: object = {"model": str(Path(model).expanduser())} if model else "none"
+    language = {} if genre.language == "en" else {"language": genre.language}  # an earlier checkout knows no such key
     content = {
         "name": name,
-        "corpus": {"path": str(corpus.resolve()), "license": genre.license},
+        "corpus": {"path": str(corpus.resolve()), "license": genre.license, **language},
         "generate": "rules",
         "filter": {"nli": "none", "fluency": fluency},
     }
@@ -127,7 +135,16 @@ def build(
     out = home / name
     environment = {**os.environ, "PYTHONPATH": str(root), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "factor_gen", "build", str(config.resolve()), "--out", str(out.resolve())],
+        [
+            sys.executable,
+            "-m",
+            "factor_gen",
+            "build",
+            str(config.resolve()),
+            "--out",
+            str(out.resolve()),
+            *([] if most is None else ["--documents", str(most)]),
+        ],
         cwd=root,
         env=environment,
         capture_output=True,
