@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from factor_gen.language import ENGLISH
 from factor_gen.records import Example
 from factor_gen.settings import BuildSettings, FilterSettings
 from lm_factuality.ground.errors import ConfigError, did_you_mean
@@ -86,13 +85,9 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
             from factor_gen.generate.llm.generator import LLMGenerator
 
             return LLMGenerator(settings.generate, settings.folder, language=language)
-        if language != ENGLISH:
-            from factor_gen.generate.rules.listed import ListedRules
-
-            return ListedRules(settings.generate, language, settings.seed)
         from factor_gen.generate.rules.generator import RulesGenerator
 
-        return RulesGenerator(settings.generate, placed(settings.types), settings.seed)
+        return RulesGenerator(settings.generate, placed(settings.types), settings.seed, language)
     except ModuleNotFoundError as error:
         raise missing_package(error, f"the stage {name}") from error
 

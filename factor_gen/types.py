@@ -30,8 +30,6 @@ class Types:
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
-        if self._language != ENGLISH:
-            return {"types": list(self.settings.types), "language": self._language}
         return {"types": list(self.settings.types), "tagger": dict(self._tagger.fingerprint), "links": fingerprint([DATA])}
 
     def run(self, examples: Sequence[Example]) -> list[Example]:

@@ -7,9 +7,10 @@ from functools import cached_property, partial
 from importlib.metadata import version
 from typing import Any
 
-from factor_gen.generate.rules import dates, names, negation, numbers, phrases, pronouns, swaps, verbs
+from factor_gen.generate.rules import dates, listed, names, negation, numbers, phrases, pronouns, swaps, verbs
 from factor_gen.generate.rules.sentence import Edit, Sentence, apply, described, finish, read
 from factor_gen.generate.rules.words import DATA
+from factor_gen.language import ENGLISH
 from factor_gen.records import PREDICATE, Candidate, Example
 from factor_gen.settings import GenerateSettings, TypesSettings
 from factor_gen.text import Tagger, load_tagger
@@ -51,10 +52,11 @@ class RulesGenerator:
 
     name = "generate"
 
-    def __init__(self, settings: GenerateSettings, types: TypesSettings, seed: int) -> None:
+    def __init__(self, settings: GenerateSettings, types: TypesSettings, seed: int, language: str = ENGLISH) -> None:
         self.settings = settings
         self.types = types
         self.seed = seed
+        self._language = language
 
     @cached_property
     def _tagger(self) -> Tagger:
@@ -66,7 +68,7 @@ class RulesGenerator:
             "generator": "rules",
             "version": _VERSION,
             "operators": list(OPERATORS),
-            "lists": fingerprint([DATA]),
+            "lists": fingerprint([DATA, listed.LANGUAGES]),
             "wordfreq": version("wordfreq"),
             "tagger": dict(self._tagger.fingerprint),
             "per_type": self.settings.per_type,
@@ -77,6 +79,9 @@ class RulesGenerator:
         return [each if each.unused else self._generated(each) for each in examples]
 
     def _generated(self, example: Example) -> Example:
+        if self._language != ENGLISH:
+            found = listed.contradictions(example, self._language, self.settings.per_type, self.seed)
+            return replace(example, candidates=found) if found else example.drop(self.name, "no contradiction")
         sentence = read(self._tagger, example.prefix, example.completion)
         seed = f"{self.seed}/rules/{example.doc_id}"
         candidates = contradictions(sentence, example.types, self.settings.per_type, seed)

@@ -3,20 +3,17 @@ denials where the list says how. The head of a list says what its lines look lik
 
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from factor_gen.generate.rules.sentence import Replacement, apply, described
 from factor_gen.generate.rules.words import DATA
 from factor_gen.records import Candidate, Example
-from factor_gen.settings import GenerateSettings
-from factor_gen.text.lists import fingerprint, rows
+from factor_gen.text.lists import rows
 from lm_factuality.ground.sentences import SIGNS
 
 LANGUAGES = DATA / "languages"
-_VERSION = 1  # to be raised when the same lists give other contradictions
 _QUOTED = re.compile(r"[„“][^“”]{1,200}[“”]|«[^»]{1,200}»|»[^«]{1,200}«|\"[^\"]{1,200}\"|[「《『][^」》』]{1,200}[」》』]")
 
 
@@ -32,33 +29,18 @@ class Line:
     members: tuple[str, ...]
 
 
-class ListedRules:
-    """A stage (:class:`factor_gen.stages.Stage`) that sets ``Example.candidates``; at most ``per_type`` of each type."""
-
-    name = "generate"
-
-    def __init__(self, settings: GenerateSettings, language: str, seed: int) -> None:
-        self._settings, self._language, self._seed = settings, language, seed
-
-    @property
-    def fingerprint(self) -> Mapping[str, Any]:
-        about = {"generator": "rules", "language": self._language, "version": _VERSION, "lists": fingerprint([LANGUAGES])}
-        return {**about, "per_type": self._settings.per_type, "seed": self._seed}
-
-    def run(self, examples: Sequence[Example]) -> list[Example]:
-        return [each if each.unused else self._generated(each) for each in examples]
-
-    def _generated(self, example: Example) -> Example:
-        rng = random.Random(f"{self._seed}/rules/{example.doc_id}")
-        found = list(candidates(example.completion, self._language, rng))
-        rng.shuffle(found)
-        kept: dict[str, Candidate] = {}
-        for error_type in example.types:
-            of_type = [each for each in found if each.type == error_type]
-            by_edit = {each.edit.partition(" -> ")[0]: each for each in of_type}  # other places before other words for one
-            for each in [*by_edit.values(), *of_type][: self._settings.per_type]:
-                kept.setdefault(each.text, each)
-        return replace(example, candidates=tuple(kept.values())) if kept else example.drop(self.name, "no contradiction")
+def contradictions(example: Example, language: str, per_type: int, seed: int) -> tuple[Candidate, ...]:
+    """Up to ``per_type`` contradictions of each type, of as many places as can be; no two with the same text."""
+    rng = random.Random(f"{seed}/rules/{example.doc_id}")
+    found = list(candidates(example.completion, language, rng))
+    rng.shuffle(found)
+    kept: dict[str, Candidate] = {}
+    for error_type in example.types:
+        of_type = [each for each in found if each.type == error_type]
+        by_edit = {each.edit.partition(" -> ")[0]: each for each in of_type}  # other places before other words for one
+        for each in [*by_edit.values(), *of_type][:per_type]:
+            kept.setdefault(each.text, each)
+    return tuple(kept.values())
 
 
 def candidates(text: str, language: str, rng: random.Random) -> Iterator[Candidate]:
