@@ -14,7 +14,7 @@ def sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
 
     A line break ends a sentence: News-FACTOR's sentences end at line breaks, which headings and lists need as well.
     """
-    spans = []
+    spans: list[tuple[int, int]] = []
     for line in _LINE.finditer(text):
         if line.group().isspace():
             continue
