@@ -48,7 +48,7 @@ def test_documents_that_give_no_row_are_counted_by_reason(tmp_path: Path) -> Non
         {"id": "d1", "text": "x"},
         {"id": "same", "text": town(0)},
         {"id": "none", "text": ""},
-        {"id": "RTL", "text": "\u0627 \u0644."},
+        {"id": "RTL", "text": "x\nتقع الطاحونة القديمة بجانب النهر ويريد مجلس المدينة بيعها قبل حلول فصل الشتاء القادم."},
     ]
     with (tmp_path / "corpus.jsonl").open("a") as file:
         file.writelines(json.dumps(each) + "\n" for each in more)
