@@ -9,6 +9,7 @@ from mmap import mmap
 from struct import unpack
 
 from factor_gen.corpus import TEXTS, CorpusFile, current_commit, dataset_rows, find_files, local_folder
+from factor_gen.language import ENGLISH
 from factor_gen.records import Document, Example, whole
 from factor_gen.settings import BuildSettings, CorpusSettings
 from factor_gen.stages import READ
@@ -113,7 +114,7 @@ def _missing(part: str, name: str, row: Record) -> str:
     )
 
 
-def distinct(documents: Iterable[Document], unwrapped: bool = False) -> Iterator[Example]:
+def distinct(documents: Iterable[Document], unwrapped: bool = False, language: str = ENGLISH) -> Iterator[Example]:
     """An example for each document, its ``prefix`` the whole text (``unwrapped``: as :func:`factor_gen.text.layout.unwrap` has
     it), with the places of sentences that a document before it has as well. A document whose id or text came before is unused."""
     ids, texts, known = _Seen(), _Seen(), _Seen()
@@ -124,7 +125,7 @@ def distinct(documents: Iterable[Document], unwrapped: bool = False) -> Iterator
         elif document.text.strip() and not texts.add([document.text])[0]:
             yield example.drop(READ, "the text of another document")
         else:
-            spans = sentences(example.prefix)
+            spans = sentences(example.prefix, language)
             is_new = known.add([plain(example.prefix[start:end]) for start, end in spans])
             yield replace(example, repeated=tuple(start for (start, _), new in zip(spans, is_new, strict=True) if not new))
 

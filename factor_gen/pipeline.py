@@ -18,6 +18,7 @@ from factor_gen.documents import CLEANING, distinct, read_documents
 from factor_gen.draws import Again, Goal, best_draws, goal_of
 from factor_gen.engine import Source, Step, run_shards
 from factor_gen.generate.rules.contexts import of_corpus
+from factor_gen.language import ENGLISH, check_language
 from factor_gen.output.card import Provenance
 from factor_gen.output.counts import Counts
 from factor_gen.output.folder import refuse_to_overwrite
@@ -81,7 +82,9 @@ def build(
         record = _record(settings, root)
         fingerprints = _fingerprints(settings, [name for name in wanted if name != CHOOSE], opener)
         # which documents are read, and how they are cut into shards
-        corpus = {name: getattr(settings.corpus, name) for name in ("config", "split", "text", "id", "documents", "unwrap")}
+        corpus = {
+            name: getattr(settings.corpus, name) for name in ("config", "split", "text", "id", "documents", "unwrap", "language")
+        }
         reads = {"corpus": record.describe(), **corpus, "shard": settings.shard, "cleaning": CLEANING}
         goal = goal_of(settings)
         stages = [(READ, reads), *fingerprints.items()]
@@ -90,7 +93,7 @@ def build(
             stages += (fingerprints | aim).items()
         read, *folders = prepare(root.resolve(), stages)
         shards = _read(settings, record, read)
-        if settings.generate.generator == "rules" and "generate" in wanted:
+        if settings.generate.generator == "rules" and settings.corpus.language == ENGLISH and "generate" in wanted:
             settings = replace(settings, contexts=of_corpus(read, shards).resolve())
         draws = [folders[start : start + len(fingerprints)] for start in range(0, len(folders), max(1, len(fingerprints)))]
         run_shards(settings, list(_steps(read, draws, goal)), shards, opener)
@@ -159,9 +162,10 @@ def _read(settings: BuildSettings, record: CorpusRecord, folder: StageFolder) ->
     """Cuts the corpus into shards, unless that is done; returns their number. What was read of it before is passed over."""
     if (done := folder.shards) is not None:
         return done
+    check_language(read_documents(settings, record.commit), settings.corpus.language)
     documents = tqdm(read_documents(settings, record.commit), desc=READ, unit=" documents", delay=2)
     shards = 0
-    for shard in split(distinct(documents, settings.corpus.unwrap), settings.shard):
+    for shard in split(distinct(documents, settings.corpus.unwrap, settings.corpus.language), settings.shard):
         if not folder.has(shards):
             folder.write(shards, shard)
         shards += 1

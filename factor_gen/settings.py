@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
+from factor_gen.language import ENGLISH, RULES
 from factor_gen.records import ERROR_TYPES, ErrorType
 from lm_factuality.ground.settings import FORBID, Integer, Number, Text, Truth
 
@@ -17,6 +18,7 @@ _TWO_WAYS = (
     "YAML; without a model, generate: rules"
 )
 
+_CODE = "an ISO 639-1 code: language: de"
 Count = Annotated[Integer, Field(ge=1)]
 Natural = Annotated[Integer, Field(ge=0)]
 Probability = Annotated[Number, Field(ge=0, le=1)]
@@ -63,6 +65,7 @@ class CorpusSettings:
     id: Text | None = None  # column or key; None: "id" where there is one, else the number of the row
     documents: Count | None = None  # at most
     unwrap: Truth = True  # join the lines of paragraphs that were broken at a width; the paper's: false
+    language: Annotated[Text, Field(pattern=r"\A[a-z]{2,3}\z", description=_CODE)] = ENGLISH
     license: Text = "unknown"
     source: Text = ""  # whom to thank, for the dataset card
 
@@ -176,3 +179,13 @@ class BuildSettings:
     workers: Count | None = None  # processes (local) or actors of a stage (ray); None: as many as there are cores
     yamls: tuple[Path, ...] = field(default=(), compare=False)
     contexts: Path | None = field(default=None, compare=False)  # of the corpus, set by the build: see rules/contexts.py
+
+    @model_validator(mode="after")
+    def _speaks_the_language(self) -> BuildSettings:
+        language, filters = self.corpus.language, (self.filter.nli, self.filter.fluency)
+        if self.generate.generator == "rules" and language not in RULES:
+            raise ValueError(f"there are rules for {', '.join(RULES)} and not for {language!r}; {_TWO_WAYS.rpartition('; ')[0]}")
+        english = [each.model for each in filters if each and each.model == type(each).model]
+        if english and language != ENGLISH:
+            raise ValueError(f"filter: {english[0]} reads English, not {language!r}; name a model of many languages, or none")
+        return self

@@ -64,7 +64,7 @@ def _front_matter(settings: BuildSettings, counts: Counts) -> dict[str, Any]:
     return {
         "pretty_name": settings.name,
         **license_keys,
-        "language": ["en"],
+        "language": [settings.corpus.language],
         "task_categories": ["multiple-choice", "text-generation"],
         "size_categories": [next((name for limit, name in _SIZES if counts.rows < limit), "n>1M")],
         "tags": ["factuality", "factor", "lm-evaluation-harness", "synthetic"],
