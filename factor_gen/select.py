@@ -97,16 +97,6 @@ def _misplaced(prefix: str, sentence: str, whole: str) -> tuple[int, str] | None
     return None
 
 
-_LONGEST_WORD = 60  # characters
-_HEADLINE_WORD = 5  # letters: shorter words are often small in headlines and capital in names
-_END = re.compile(r"[.!?][\"'”’»)\]]*\Z")
-_ELLIPSIS = re.compile(r"(\.\s*\.|…|\b(?:e\.g|i\.e|viz|cf)\.)[\"'”’»)\]]*\Z")
-_WEB = re.compile(r"(?i:https?:|www\.|\w@\w)|\b[a-z0-9-]+\.(?:com|org|net|gov|edu|co\.uk|html?|php)\b")  # not Amazon.com
-_MARKUP = re.compile(r"\](?=[\[(])|</?[A-Za-z!][^>]*>?|&(?:#x?[0-9a-fA-F]+|[A-Za-z]+);|\{\{|\}\}|\[\[|\]\]|[|{}\\^~\t•●■▪►→]")
-_OPENING = "\"'“‘«([$€£¥"
-_PAIRS = {")": "(", "]": "[", "”": "“", "»": "«"}
-
-
 def _count(sentence: str) -> float:
     """The words of a sentence; of a script without spaces, two signs count as one."""
     return sum(any(map(str.isalnum, word)) for word in (*sentence.split(), *spaced(sentence).split())) / 2
@@ -115,9 +105,9 @@ def _count(sentence: str) -> float:
 _LONGEST_WORD = 60  # characters
 _HEADLINE_WORD = 5  # letters: shorter words are often small in headlines and capital in names
 _END = re.compile(r"[.!?。！？।؟][\"'“”’»«)\]」』）》]*\Z")
-_ELLIPSIS = re.compile(r"(\.\s*\.|…)[\"'”’»)\]]*\Z")
+_ELLIPSIS = re.compile(r"(\.\s*\.|…|\b(?:e\.g|i\.e|viz|cf)\.)[\"'”’»)\]]*\Z")
 _WEB = re.compile(r"(?i:https?:|www\.|\w@\w)|\b[a-z0-9-]+\.(?:com|org|net|gov|edu|co\.uk|html?|php)\b")  # not Amazon.com
-_MARKUP = re.compile(r"</?[A-Za-z!][^>]*>?|&(?:#x?[0-9a-fA-F]+|[A-Za-z]+);|\{\{|\}\}|\[\[|\]\]|[|{}\\^~\t•●■▪►→]")
+_MARKUP = re.compile(r"\](?=[\[(])|</?[A-Za-z!][^>]*>?|&(?:#x?[0-9a-fA-F]+|[A-Za-z]+);|\{\{|\}\}|\[\[|\]\]|[|{}\\^~\t•●■▪►→]")
 _OPENING = "\"'“„‘«»([$€£¥¿¡「『《（"
 _PAIRS = {")": "(", "]": "[", "”": "“", "»": "«", "」": "「", "』": "『", "》": "《", "）": "（"}
 _UNSPACED = re.compile(r"[。！？][”」』）》]*\Z")  # ends of sentences that no space follows
