@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install install-dev quickstart chromium test test-all test-vllm real lint format docs bench bench-judge bench-pages bench-gen bench-corrected sample clean
+.PHONY: help install install-dev quickstart chromium test test-all test-vllm real lint format docs bench bench-judge bench-pages bench-gen bench-corrected bench-genres sample clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -76,6 +76,9 @@ bench-judge: install-dev  ## time 64 questions to a judge at once beside one at 
 bench-pages: install-dev  ## count the calls and tokens of verifying biographies by fact and by page (BENCH="--decisions FILE ...")
 	$(BIN)/python -m tests.bench.pages $(BENCH)
 
+bench-genres: install-dev  ## builds over genres of Debian's texts: yield, bad contradictions, edits, floors (BENCH="--before REV --model DIR")
+	$(BIN)/python -m tests.bench.factor_gen genres $(BENCH)
+
 bench-gen: install-dev  ## time the generator's filters beside their bare models, and builds of 1k to 100k documents (an hour)
 	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.bench.factor_gen filters
 	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.bench.factor_gen scale
@@ -84,7 +87,11 @@ bench-corrected: install-dev  ## how often intervals of scores corrected by labe
 	$(BIN)/python -m tests.bench.corrected
 	$(BIN)/python -m tests.bench.corrected --released
 
-sample: install  ## rebuild the embedded default: benchmark, corpus, and the checkpoints (an hour on two cores)
+$(VENV)/installed-generate: $(VENV)/installed
+	$(PIP) install --quiet -c constraints.txt -e '.[generate]'
+	@touch $@
+
+sample: $(VENV)/installed-generate  ## rebuild the embedded default: benchmark, corpus, and the checkpoints (an hour on two cores)
 	$(BIN)/python -m tests.bench.sample.build --out tasks/sample
 	$(BIN)/factor-gen build configs/corpora/sample.yaml --out results/sample_factor
 	cp results/sample_factor/sample_factor.csv tasks/sample/

@@ -44,11 +44,7 @@ def choose_rows(settings: ChooseSettings, seed: int, examples: Iterable[Example]
             yield example
             continue
         rng = random.Random(f"{seed}/choose/{example.doc_id}")
-        distinct: dict[str, Candidate] = {}  # the first of those that read the same
-        for candidate in example.candidates:
-            if not candidate.rejected:
-                distinct.setdefault(" ".join(candidate.text.split()), candidate)
-        left = list(distinct.values())
+        left = standing(example)
         kinds = len({candidate.type for candidate in left})
         if len(left) < settings.contradictions:
             yield example.drop("choose", f"fewer than {settings.contradictions} contradictions")
@@ -71,6 +67,15 @@ def choose_rows(settings: ChooseSettings, seed: int, examples: Iterable[Example]
         rows += 1
         in_centre += not any(candidate.is_compound for candidate in chosen)
         yield Chosen(example, chosen)
+
+
+def standing(example: Example) -> list[Candidate]:
+    """The candidates that no filter rejected; of those that read the same, the first."""
+    distinct: dict[str, Candidate] = {}
+    for candidate in example.candidates:
+        if not candidate.rejected:
+            distinct.setdefault(" ".join(candidate.text.split()), candidate)
+    return list(distinct.values())
 
 
 def _with_other_centres(completion: str, left: list[Candidate], ways: Any) -> tuple[list[Candidate], Any]:

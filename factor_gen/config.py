@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from factor_gen.corpus import is_text
+from factor_gen.language import ENGLISH
 from factor_gen.records import portable
 from factor_gen.settings import OFF, BuildSettings
 from lm_factuality.ground.errors import ConfigError
@@ -28,6 +29,7 @@ _KEYS = (*(each.name for each in dataclasses.fields(BuildSettings) if each.name 
 _MAY_BE_EMPTY = ("name", "seed", "shard", "engine", "workers")
 _OF_A_MODEL = "is for the generator llm, and rules ask no model"
 _OF_SPACY = "is for the tagger spacy, and the tagger is pattern"
+_OF_ENGLISH = "is for English, and the corpus is in another language"
 _OF_A_DATASET = "is for a dataset, and corpus.path names files"
 _OF_A_TABLE = "is for tables, and a text file is one document without columns"
 
@@ -96,6 +98,8 @@ def _idle_keys(content: Mapping[str, Any], folder: Path) -> dict[tuple[str, str]
         found |= {("generate", key): _OF_A_MODEL for key in ("judge", "prompts", "context")}
     if _value(content, "types", "tagger") in (None, "pattern"):
         found["types", "model"] = _OF_SPACY
+    if _value(content, "corpus", "language") not in (None, ENGLISH):
+        found |= {("types", key): _OF_ENGLISH for key in ("tagger", "model")}
     path = _value(content, "corpus", "path")
     if isinstance(path, str) and _value(content, "corpus", "dataset") is None:
         found |= {("corpus", key): _OF_A_DATASET for key in ("config", "split", "revision")}

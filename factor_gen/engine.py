@@ -8,9 +8,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from itertools import pairwise
+from contextlib import ExitStack, contextmanager
+from itertools import chain
 from multiprocessing import connection
+from typing import Protocol
 
 from tqdm import tqdm
 
@@ -21,31 +22,37 @@ from factor_gen.stages import Opener, Stage, close, in_one_process
 from lm_factuality.ground.errors import FactualityError
 
 
-def run_local(settings: BuildSettings, folders: Sequence[StageFolder], shards: int, opener: Opener) -> None:
+class Source(Protocol):
+    """What a stage takes its shards from: the folder of the stage before it, or :class:`factor_gen.draws.Again`."""
+
+    def read(self, number: int) -> list[Example]: ...
+
+
+Step = tuple[Source, StageFolder]  # where the shards of a stage come from, and the folder that it leaves them in
+
+
+def run_local(settings: BuildSettings, draws: Sequence[Sequence[Step]], shards: int, opener: Opener) -> None:
     """:func:`run_shards` on this machine."""
-    missing = [[number for number in range(shards) if not target.has(number)] for target in folders[1:]]
-    shared = [numbers for numbers, target in zip(missing, folders[1:], strict=True) if not in_one_process(settings, target.stage)]
+    steps = list(chain.from_iterable(draws))
+    missing = [[number for number in range(shards) if not target.has(number)] for _, target in steps]
+    shared = [numbers for numbers, (_, target) in zip(missing, steps, strict=True) if not in_one_process(settings, target.stage)]
     workers = workers_of(settings, max(map(len, shared), default=0))
-    with _pool(settings, opener, workers) as pool:
-        for numbers, (source, target) in zip(missing, pairwise(folders), strict=True):
+    opened: dict[str, Stage] = {}
+    with _pool(settings, opener, workers) as pool, ExitStack() as closing:
+        for numbers, (source, target) in zip(missing, steps, strict=True):
             with tqdm(total=shards, initial=shards - len(numbers), desc=target.stage, unit=" shards", delay=2) as bar:
                 if not numbers:
                     continue
                 if pool is None or len(numbers) == 1 or in_one_process(settings, target.stage):
-                    made = _here(opener(settings, target.stage), source, target, numbers)
+                    if target.stage not in opened:
+                        opened[target.stage] = opener(settings, target.stage)
+                        closing.callback(close, opened[target.stage])
+                    for number in numbers:
+                        make_shard(opened[target.stage], source, target, number)
+                        bar.update()
                 else:
-                    made = _spread(pool, source, target, numbers)
-                for _ in made:
-                    bar.update()
-
-
-def _here(stage: Stage, source: StageFolder, target: StageFolder, numbers: Sequence[int]) -> Iterator[int]:
-    try:
-        for number in numbers:
-            make_shard(stage, source, target, number)
-            yield number
-    finally:
-        close(stage)
+                    for _ in _spread(pool, source, target, numbers):
+                        bar.update()
 
 
 @contextmanager
@@ -61,7 +68,7 @@ def _pool(settings: BuildSettings, opener: Opener, workers: int) -> Iterator[Pro
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _spread(pool: ProcessPoolExecutor, source: StageFolder, target: StageFolder, numbers: Sequence[int]) -> Iterator[int]:
+def _spread(pool: ProcessPoolExecutor, source: Source, target: StageFolder, numbers: Sequence[int]) -> Iterator[int]:
     target.forget_begun()
     try:
         tasks = {pool.submit(_make, source, target, number): number for number in numbers}
@@ -91,7 +98,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _make(source: StageFolder, target: StageFolder, number: int) -> None:
+def _make(source: Source, target: StageFolder, number: int) -> None:
     name = target.stage
     if name not in _opened:
         for other in _opened.values():
@@ -114,7 +121,7 @@ class StageFailed(FactualityError):
     """A shard that a stage could not make; the text names both and the documents."""
 
 
-def make_shard(stage: Stage, source: StageFolder, target: StageFolder, number: int) -> None:
+def make_shard(stage: Stage, source: Source, target: StageFolder, number: int) -> None:
     """Makes one shard of ``stage``, unless it is there. Where requests to a model failed, the stage raises an error, so that no
     shard is written without their answers.
 
@@ -145,7 +152,7 @@ def where(target: StageFolder, number: int, examples: Sequence[Example]) -> str:
     return f"stage {target.stage}, shard {number} (documents {named})"
 
 
-def worker_lost(source: StageFolder, target: StageFolder, numbers: Sequence[int]) -> StageFailed:
+def worker_lost(source: Source, target: StageFolder, numbers: Sequence[int]) -> StageFailed:
     """The error for a process that ended while it was at work on one of the shards ``numbers``."""
     named = "; ".join(where(target, number, source.read(number)) for number in numbers) or f"stage {target.stage}"
     return StageFailed(
@@ -160,8 +167,8 @@ def workers_of(settings: BuildSettings, most: int) -> int:
     return max(1, min(settings.workers or cores, most))
 
 
-def run_shards(settings: BuildSettings, folders: Sequence[StageFolder], shards: int, opener: Opener) -> None:
-    """Takes ``shards`` shards, which lie in the first of ``folders``, through the stages of the others, in order.
+def run_shards(settings: BuildSettings, draws: Sequence[Sequence[Step]], shards: int, opener: Opener) -> None:
+    """Takes ``shards`` shards through the steps of each of the ``draws``, in order.
 
     Shards that are there already are left alone. The outcome is the same for every engine and number of workers.
 
@@ -172,6 +179,6 @@ def run_shards(settings: BuildSettings, folders: Sequence[StageFolder], shards: 
     if settings.engine == "ray":
         from factor_gen.ray_engine import run_ray
 
-        run_ray(settings, folders, shards, opener)
+        run_ray(settings, draws, shards, opener)
     else:
-        run_local(settings, folders, shards, opener)
+        run_local(settings, draws, shards, opener)

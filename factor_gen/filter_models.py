@@ -7,10 +7,10 @@ which contradictions pass would depend on the machine, and on what else the shar
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -20,16 +20,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from judges.inference.models import default_device, find_label, load_classifier
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import loading
+from lm_factuality.models.tree.forest import plant
+from lm_factuality.models.tree.scorer import Budget, choose_engine, score
 
 DTYPE = torch.float32
 _TYPICAL = 64  # tokens of a sentence; a vocabulary of 50,000 makes 200 kB of numbers out of each
 _TYPICAL_PAIR = 256  # tokens of a pair with its context, twice
-_NO_TARGET = -100
-_IN_CACHE = 16  # positions whose softmax a processor takes at once: four times as fast as all, which would go through memory
 _NAMES = ("contradiction", "contradictory", "contradicts", "contradict", "contra")
-
-Item = TypeVar("Item", bound=Hashable)
-Row = TypeVar("Row")
 
 
 @contextmanager
@@ -62,29 +59,6 @@ def padded(rows: Sequence[Sequence[int]], value: int) -> torch.Tensor:
     return torch.tensor([[*row, *[value] * (longest - len(row))] for row in rows])
 
 
-def _scores(
-    items: Sequence[Item],
-    encode: Callable[[Sequence[Item]], list[Row | None]],
-    length: Callable[[Row], int],
-    score: Callable[[list[Row]], torch.Tensor],
-    budget: int,
-    description: str,
-) -> list[float]:
-    """``score`` of each item, equal ones once, in batches of ``budget`` tokens; NaN where ``encode`` gives None. Nothing is
-    fetched from a GPU before all batches are on their way."""
-    distinct = list(dict.fromkeys(items))
-    known = [(item, row) for item, row in zip(distinct, encode(distinct), strict=True) if row is not None]
-    places, scores = [], []
-    with torch.inference_mode(), full_precision(), tqdm(total=len(known), desc=description, unit=" texts", delay=2) as bar:
-        for batch in batches([length(row) for _, row in known], budget):
-            scores.append(score([known[place][1] for place in batch]))
-            places += batch
-            bar.update(len(batch))
-        computed = torch.cat(scores).tolist() if scores else []
-    found = {known[place][0]: value for place, value in zip(places, computed, strict=True)}
-    return [found.get(item, math.nan) for item in items]
-
-
 def _tokens(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     """The tokens of each text, without those that begin or end one."""
     asked = {"add_special_tokens": False, "truncation": False, "verbose": False, "return_attention_mask": False}
@@ -113,34 +87,38 @@ class FluencyModel:
         if not known:
             raise ModelError(f"{name}: its tokenizer names no token that begins or ends a text; set bos_token in it")
         self._start = known[0]
+        vocabulary = self.model.get_input_embeddings().weight.shape[0]
+        with torch.inference_mode(), full_precision():
+            self._engine = choose_engine(self.model, vocabulary, int(min(self._longest, 1024)))
 
     def mean_logprobs(self, texts: Sequence[str]) -> list[float]:
-        """In nats a token; NaN for a text without tokens and one longer than the model's window."""
-        return _scores(texts, self.encode, len, lambda rows: self.score(*self.inputs(rows)), self.budget, "fluent?")
+        """In nats a token; NaN for a text without tokens and one longer than the model's window.
+
+        A beginning that several texts share is computed once, as ``hf-tree`` does: contradictions are edits of one sentence.
+        """
+        distinct = list(dict.fromkeys(texts))
+        rows = {text: row for text, row in zip(distinct, self.encode(distinct), strict=True) if row is not None}
+        with torch.inference_mode(), full_precision():
+            found = dict(zip(rows, self._means(list(rows.values())), strict=True))
+        return [found.get(text, math.nan) for text in texts]
 
     def encode(self, texts: Sequence[str]) -> list[list[int] | None]:
         """The tokens of each text, the one that begins it first; None where there is nothing to score, or too much."""
         return [[self._start, *ids] if 0 < len(ids) < self._longest else None for ids in _tokens(self._tokenizer, texts)]
 
-    def inputs(self, rows: Sequence[list[int]]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-        """A batch as the model takes it, and for each of its tokens the one that follows."""
-        batch = {"input_ids": padded(rows, 0), "attention_mask": padded([[1] * len(row) for row in rows], 0)}
-        targets = padded([[*row[1:], _NO_TARGET] for row in rows], _NO_TARGET)
-        device = self.model.device
-        return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}, targets.to(device)
-
-    def score(self, inputs: dict[str, torch.Tensor], targets: torch.Tensor) -> torch.Tensor:
-        """The mean log-probability of the tokens of each row."""
-        logits: torch.Tensor = self.model(**inputs, use_cache=False).logits
-        places, following = logits.view(-1, logits.shape[-1]), targets.view(-1)
-        size = _IN_CACHE if places.device.type == "cpu" else len(places)
-        losses = torch.cat(
-            [
-                cross_entropy(some.float(), next_ones, ignore_index=_NO_TARGET, reduction="none")
-                for some, next_ones in zip(torch.split(places, size), torch.split(following, size), strict=True)
-            ]
-        )
-        return -losses.view(targets.shape).sum(dim=1) / (targets != _NO_TARGET).sum(dim=1)
+    def _means(self, rows: Sequence[list[int]]) -> Iterator[float]:
+        if self._engine is None:  # a model whose positions cannot be shared
+            for row in rows:
+                ids = torch.tensor([row], device=self.model.device)
+                logits = self.model(input_ids=ids[:, :-1], use_cache=False).logits[0].float()
+                yield -float(cross_entropy(logits, ids[0, 1:]))
+            return
+        forest = plant(rows, [len(row) - 1 for row in rows])
+        with tqdm(total=len(forest), desc="fluent?", unit=" tokens", delay=2) as bar:
+            move: Any = lambda position: bar.update(position - bar.n)  # noqa: E731
+            # the same passes on every machine, so that a score is the same to the last digit that is kept
+            scores = score(forest, self._engine, Budget(self.budget, self.budget), progress=move)
+        yield from (float(scores.logprobs[targets].mean()) for targets in forest.answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +157,18 @@ class NliModel:
     def contradictions(self, pairs: Sequence[Pair]) -> list[float]:
         """The probability that each contradiction contradicts; NaN where the two do not fit into the model's window even without
         context."""
-        return _scores(
-            pairs,
-            self.encode,
-            lambda row: len(row[0]) + len(row[1]),
-            lambda rows: self.score(self.inputs(rows)),
-            self.budget,
-            "contradictory?",
-        )
+        distinct = list(dict.fromkeys(pairs))
+        known = [(pair, row) for pair, row in zip(distinct, self.encode(distinct), strict=True) if row is not None]
+        order, scores = [], []
+        shown = tqdm(total=len(known), desc="contradictory?", unit=" texts", delay=2)
+        with torch.inference_mode(), full_precision(), shown as bar:
+            for batch in batches([len(one) + len(other) for _, (one, other) in known], self.budget):
+                scores.append(self.score(self.inputs([known[place][1] for place in batch])))
+                order += [known[place][0] for place in batch]
+                bar.update(len(batch))
+            # nothing is fetched from a GPU before all batches are on their way
+            found = dict(zip(order, torch.cat(scores).tolist() if scores else [], strict=True))
+        return [found.get(pair, math.nan) for pair in pairs]
 
     def encode(self, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]] | None]:
         """The tokens of premise and hypothesis; None where they do not fit. Each text is tokenised once, all of them at once."""

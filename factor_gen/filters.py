@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 NOT_CONTRADICTORY, NOT_FLUENT, NOT_SCORED = "not contradictory", "not fluent", "not scored"
+LESS_FLUENT = "less fluent than others of its type"
 _DIGITS = 4  # of a score: the same sentence in another batch differs in the sixth
 _DTYPE = "float32"  # on a GPU too: see factor_gen.filter_models
 
@@ -53,7 +54,7 @@ class Filters:
             }
         if fluency is not None:
             identity = model_identity(fluency.model, fluency.revision)
-            found["fluency"] = {**identity, "dtype": _DTYPE, "margin": fluency.margin}
+            found["fluency"] = {**identity, "dtype": _DTYPE, "margin": fluency.margin, "best": fluency.best}
         return found
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
@@ -70,10 +71,8 @@ class Filters:
         if candidates and self._settings.fluency is not None:
             candidates = self._fluent(self._settings.fluency, owners, candidates)
         scored = iter(candidates)
-        return [
-            replace(each, candidates=tuple(islice(scored, len(each.candidates)))) if each.candidates else each
-            for each in examples
-        ]
+        best = self._settings.fluency.best if self._settings.fluency else None
+        return [replace(each, candidates=_ranked(tuple(islice(scored, len(each.candidates))), best)) for each in examples]
 
     def _contradictory(self, nli: NliSettings, owners: Sequence[Example], candidates: Sequence[Candidate]) -> list[Candidate]:
         from factor_gen.filter_models import Pair
@@ -113,6 +112,15 @@ class Filters:
         return FluencyModel(fluency.model, fluency.revision, fluency.batch_size, self._device)
 
 
+def _ranked(candidates: tuple[Candidate, ...], best: int | None) -> tuple[Candidate, ...]:
+    """The candidates, of which no more than the ``best`` most fluent of each type may be chosen; any number, if None."""
+    if best is None:
+        return candidates
+    fluent = sorted((each for each in candidates if not each.rejected), key=lambda each: -(each.fluency or 0))
+    kept = [each for place, each in enumerate(fluent) if sum(one.type == each.type for one in fluent[:place]) < best]
+    return tuple(each if each.rejected or each in kept else replace(each, rejected=LESS_FLUENT) for each in candidates)
+
+
 def _judged(candidate: Candidate, name: str, score: float, threshold: float, reason: str) -> Candidate:
     """The candidate with the score ``name``, rejected unless it is above ``threshold``; what rejected it before stays."""
     score = round(score, _DIGITS)
@@ -142,12 +150,5 @@ def _folder_hash(folder: Path) -> str:
     digest = hashlib.sha256()
     for file in sorted(folder.iterdir()):
         if file.is_file():
-            state = file.stat()
-            digest.update(f"{file.name}\0{_file_hash(file.resolve(), state.st_size, state.st_mtime_ns)}\0".encode())
+            digest.update(f"{file.name}\0{sha256_of(file)}\0".encode())
     return digest.hexdigest()
-
-
-@lru_cache(maxsize=1024)
-def _file_hash(file: Path, size: int, mtime_ns: int) -> str:
-    """Read again only if the size or the time of change is another one."""
-    return sha256_of(file)

@@ -1,7 +1,7 @@
 """A whole build: read, then the stages over all shards, then the choice and the files of the benchmark."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ from factor_gen.audit.tables import card_figures
 from factor_gen.choose import choose_rows
 from factor_gen.config import describe
 from factor_gen.corpus import CorpusRecord, corpus_files, corpus_record
-from factor_gen.documents import distinct, read_documents
-from factor_gen.engine import run_shards
+from factor_gen.documents import CLEANING, distinct, read_documents
+from factor_gen.draws import Again, Goal, best_draws, goal_of
+from factor_gen.engine import Source, Step, run_shards
 from factor_gen.generate.rules.contexts import of_corpus
+from factor_gen.language import ENGLISH, check_language
 from factor_gen.output.card import Provenance
 from factor_gen.output.counts import Counts
 from factor_gen.output.folder import refuse_to_overwrite
@@ -24,7 +26,7 @@ from factor_gen.output.write import Written, write_benchmark
 from factor_gen.records import Example, portable
 from factor_gen.settings import BuildSettings
 from factor_gen.shards import StageFolder, discard, prepare, split
-from factor_gen.stages import ALL_STAGES, CHOOSE, READ, Opener, check_packages_of_the_end, check_stage, close, open_stage
+from factor_gen.stages import ALL_STAGES, CHOOSE, READ, STAGES, Opener, check_packages_of_the_end, check_stage, close, open_stage
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import alone, write_json
 
@@ -80,14 +82,22 @@ def build(
         record = _record(settings, root)
         fingerprints = _fingerprints(settings, [name for name in wanted if name != CHOOSE], opener)
         # which documents are read, and how they are cut into shards
-        corpus = {name: getattr(settings.corpus, name) for name in ("config", "split", "text", "id", "documents")}
-        reads = {"corpus": record.describe(), **corpus, "shard": settings.shard}
-        folders = prepare(root, [(READ, reads), *fingerprints.items()])
-        shards = _read(settings, record, folders[0])
-        if settings.generate.generator == "rules" and "generate" in wanted:
-            settings = replace(settings, contexts=of_corpus(folders[0], shards).resolve())
-        run_shards(settings, folders, shards, opener)
-        examples = folders[-1].examples(shards)
+        corpus = {
+            name: getattr(settings.corpus, name) for name in ("config", "split", "text", "id", "documents", "unwrap", "language")
+        }
+        reads = {"corpus": record.describe(), **corpus, "shard": settings.shard, "cleaning": CLEANING}
+        goal = goal_of(settings)
+        stages = [(READ, reads), *fingerprints.items()]
+        for draw in range(2, settings.select.draws + 1 if STAGES[-1] in wanted else 0):
+            aim = {"select": {**fingerprints["select"], "draw": draw, "goal": goal}}
+            stages += (fingerprints | aim).items()
+        read, *folders = prepare(root.resolve(), stages)
+        shards = _read(settings, record, read)
+        if settings.generate.generator == "rules" and settings.corpus.language == ENGLISH and "generate" in wanted:
+            settings = replace(settings, contexts=of_corpus(read, shards).resolve())
+        draws = [folders[start : start + len(fingerprints)] for start in range(0, len(folders), max(1, len(fingerprints)))]
+        run_shards(settings, list(_steps(read, draws, goal)), shards, opener)
+        examples = best_draws([draw[-1] for draw in draws] or [read], shards, goal)
         if until == CHOOSE:
             written = _written(settings, examples, out, record, fingerprints, command)
             counts, files = written.counts, written.files
@@ -97,6 +107,14 @@ def build(
                 counts.add(example)
     rows = counts.documents - counts.unused.total()
     return Built(out, counts.documents, rows, counts.unused, dict(sorted(counts.lost.items())), files)
+
+
+def _steps(read: StageFolder, draws: Sequence[Sequence[StageFolder]], goal: Goal) -> Iterator[list[Step]]:
+    """The steps of each draw, the first of which begins with what was read."""
+    source: Source = read
+    for number, folders in enumerate(draws, start=1):
+        yield list(zip([source, *folders[:-1]], folders, strict=True))
+        source = Again(read, folders[-1], number + 1, goal)
 
 
 def _written(
@@ -144,9 +162,10 @@ def _read(settings: BuildSettings, record: CorpusRecord, folder: StageFolder) ->
     """Cuts the corpus into shards, unless that is done; returns their number. What was read of it before is passed over."""
     if (done := folder.shards) is not None:
         return done
+    check_language(read_documents(settings, record.commit), settings.corpus.language)
     documents = tqdm(read_documents(settings, record.commit), desc=READ, unit=" documents", delay=2)
     shards = 0
-    for shard in split(distinct(documents), settings.shard):
+    for shard in split(distinct(documents, settings.corpus.unwrap, settings.corpus.language), settings.shard):
         if not folder.has(shards):
             folder.write(shards, shard)
         shards += 1

@@ -6,13 +6,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from factor_gen.engine import StageFailed, make_shard, worker_lost, workers_of
+from factor_gen.engine import Source, StageFailed, Step, make_shard, worker_lost, workers_of
 from factor_gen.settings import BuildSettings
 from factor_gen.shards import StageFolder
 from factor_gen.stages import Opener, Stage, in_one_process, missing_package
@@ -23,30 +22,31 @@ _PAUSE = 0.5  # seconds after the first try, and so much more after each
 _ADDRESS = "RAY_ADDRESS"
 
 
-def run_ray(settings: BuildSettings, folders: Sequence[StageFolder], shards: int, opener: Opener) -> None:
+def run_ray(settings: BuildSettings, draws: Sequence[Sequence[Step]], shards: int, opener: Opener) -> None:
     """:func:`factor_gen.engine.run_shards` on the cluster at ``RAY_ADDRESS``, or on one of this machine's own.
 
     All machines must see the folders, and the YAML's, under the same paths. Each actor holds its stages open.
     """
-    folders = [StageFolder(folder.path.resolve()) for folder in folders]
-    missing = [number for number in range(shards) if not all(folder.has(number) for folder in folders[1:])]
-    if not missing:
+    missing = [[number for number in range(shards) if not all(each.has(number) for _, each in steps)] for steps in draws]
+    if not any(missing):
         return
     try:
         import ray
     except ModuleNotFoundError as error:
         raise missing_package(error, "engine: ray") from error
 
-    for folder in folders[1:]:
-        folder.forget_begun()
-    with _cluster(ray, workers_of(settings, len(missing))), _quiet(ray):
-        _run(ray, replace(settings, folder=settings.folder.resolve()), folders, missing, opener)
+    with _cluster(ray, workers_of(settings, max(map(len, missing)))), _quiet(ray):
+        for numbers, steps in zip(missing, draws, strict=True):
+            for _, folder in steps:
+                folder.forget_begun()
+            if numbers:
+                _run(ray, replace(settings, folder=settings.folder.resolve()), steps, numbers, opener)
 
 
-def _run(ray: Any, settings: BuildSettings, folders: Sequence[StageFolder], missing: Sequence[int], opener: Opener) -> None:
+def _run(ray: Any, settings: BuildSettings, steps: Sequence[Step], missing: Sequence[int], opener: Opener) -> None:
     resources = ray.cluster_resources()
     workers = min(len(missing), settings.workers or max(1, int(resources.get("CPU", 1))))
-    groups = _groups(settings, folders)
+    groups = _groups(settings, steps)
     models = sum(has_model for has_model, _ in groups)
     numbers = ray.data.from_items([{"shard": number} for number in missing], override_num_blocks=len(missing))
     for has_model, group in groups:
@@ -67,16 +67,16 @@ def _run(ray: Any, settings: BuildSettings, folders: Sequence[StageFolder], miss
         raise _readable(error) from error
 
 
-def _groups(settings: BuildSettings, folders: Sequence[StageFolder]) -> list[tuple[bool, list[StageFolder]]]:
-    """The folders that one actor goes through, the first of them its input, and whether it has a model: each stage with a model
-    has actors of its own, those between two of them share theirs."""
-    groups: list[tuple[bool, list[StageFolder]]] = []
-    for source, target in pairwise(folders):
-        has_model = in_one_process(settings, target.stage)
+def _groups(settings: BuildSettings, steps: Sequence[Step]) -> list[tuple[bool, list[Step]]]:
+    """The steps that one actor goes through, and whether it has a model: each stage with a model has actors of its own, those
+    between two of them share theirs."""
+    groups: list[tuple[bool, list[Step]]] = []
+    for step in steps:
+        has_model = in_one_process(settings, step[1].stage)
         if groups and not has_model and not groups[-1][0]:
-            groups[-1][1].append(target)
+            groups[-1][1].append(step)
         else:
-            groups.append((has_model, [source, target]))
+            groups.append((has_model, [step]))
     return groups
 
 
@@ -92,18 +92,18 @@ def _gpus(available: float, groups: int, workers: int) -> tuple[int, float]:
 class _ShardMaker:
     """An actor: stages, opened once, that take shard after shard from the first folder to the last."""
 
-    def __init__(self, settings: BuildSettings, opener: Opener, folders: Sequence[StageFolder]) -> None:
-        self._folders = folders
-        self._stages = [opener(settings, folder.stage) for folder in folders[1:]]
+    def __init__(self, settings: BuildSettings, opener: Opener, steps: Sequence[Step]) -> None:
+        self._steps = steps
+        self._stages = [opener(settings, folder.stage) for _, folder in steps]
 
     def __call__(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
         for number in batch["shard"]:
-            for stage, (source, target) in zip(self._stages, pairwise(self._folders), strict=True):
+            for stage, (source, target) in zip(self._stages, self._steps, strict=True):
                 _make(stage, source, target, int(number))
         return batch
 
 
-def _make(stage: Stage, source: StageFolder, target: StageFolder, number: int) -> None:
+def _make(stage: Stage, source: Source, target: StageFolder, number: int) -> None:
     """Makes a shard, again if it fails; what was begun is on disk, so that tries that ended with their process count too.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -52,6 +52,9 @@ class Example:
     ``prefix`` ends in the white space that separates it from ``completion``. ``types`` are the error types that the completion
     has something to edit for. ``lost`` counts by reason what a generator wrote and could not be used. ``unused`` says why no row
     comes of the document, as ``stage: reason``; later stages pass such an example on as it is, without its texts.
+
+    ``draw`` numbers the sentences that are drawn from a document, from 1; ``draws`` is how many were, once all are.
+    ``repeated`` is where, in a document as it was read, sentences begin that one before it has too.
     """
 
     doc_id: str
@@ -61,21 +64,26 @@ class Example:
     candidates: tuple[Candidate, ...] = ()
     lost: Mapping[str, int] = field(default_factory=dict)
     unused: str = ""
+    draw: int = 1
+    draws: int = 0
+    repeated: tuple[int, ...] = ()
 
     def drop(self, stage: str, reason: str) -> Example:
         """The example as one that no row comes of; what was generated for it stays, to be counted."""
-        return Example(self.doc_id, candidates=self.candidates, lost=self.lost, unused=f"{stage}: {reason}")
+        return replace(self, prefix="", completion="", types=(), repeated=(), unused=f"{stage}: {reason}")
 
 
 def to_json(example: Example) -> dict[str, Any]:
     """The example as JSON has it; what is empty is left out."""
-    return {key: value for key, value in asdict(example).items() if value not in ("", (), {})}
+    found = asdict(example) | {"draw": 0 if example.draw == 1 else example.draw}
+    return {key: value for key, value in found.items() if value not in ("", (), {}, 0)}
 
 
 def from_json(values: Mapping[str, Any]) -> Example:
     """What ``to_json`` made."""
     candidates = tuple(Candidate(**each) for each in values.get("candidates", ()))
-    return Example(**{**values, "types": tuple(values.get("types", ())), "candidates": candidates})
+    lists = {key: tuple(values.get(key, ())) for key in ("types", "repeated")}
+    return Example(**{**values, **lists, "candidates": candidates})
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
+from factor_gen.language import ENGLISH, RULES
 from factor_gen.records import ERROR_TYPES, ErrorType
 from lm_factuality.ground.settings import FORBID, Integer, Number, Text, Truth
 
@@ -17,6 +18,7 @@ _TWO_WAYS = (
     "YAML; without a model, generate: rules"
 )
 
+_CODE = "an ISO 639-1 code: language: de"
 Count = Annotated[Integer, Field(ge=1)]
 Natural = Annotated[Integer, Field(ge=0)]
 Probability = Annotated[Number, Field(ge=0, le=1)]
@@ -62,6 +64,8 @@ class CorpusSettings:
     text: Text = "text"  # column or key
     id: Text | None = None  # column or key; None: "id" where there is one, else the number of the row
     documents: Count | None = None  # at most
+    unwrap: Truth = True  # join the lines of paragraphs that were broken at a width; the paper's: false
+    language: Annotated[Text, Field(pattern=r"\A[a-z]{2,3}\z", description=_CODE)] = ENGLISH
     license: Text = "unknown"
     source: Text = ""  # whom to thank, for the dataset card
 
@@ -80,6 +84,8 @@ class SelectSettings:
     min_words: Count = 10
     max_words: Annotated[Count, Field(validate_default=True), AfterValidator(_not_below)] = 200  # what is longer is a list
     position: Literal["random", "first", "last"] = "random"  # which of the sentences that will do
+    draws: Count = 10  # sentences that are tried, one after the other, until one gives a row of two types; the paper's: 1
+    once: Truth = True  # whether a sentence that several documents have is used in the first alone; the paper's: false
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,7 @@ class FluencySettings:
     model: Text = "gpt2"
     revision: Text | None = None
     margin: Annotated[Number, Field(ge=0)] = 0.2
+    best: Count | None = None  # of each type the likeliest, so many at most; None, as in the paper: all above the margin
     batch_size: Count = 32
 
 
@@ -172,3 +179,13 @@ class BuildSettings:
     workers: Count | None = None  # processes (local) or actors of a stage (ray); None: as many as there are cores
     yamls: tuple[Path, ...] = field(default=(), compare=False)
     contexts: Path | None = field(default=None, compare=False)  # of the corpus, set by the build: see rules/contexts.py
+
+    @model_validator(mode="after")
+    def _speaks_the_language(self) -> BuildSettings:
+        language, filters = self.corpus.language, (self.filter.nli, self.filter.fluency)
+        if self.generate.generator == "rules" and language not in RULES:
+            raise ValueError(f"there are rules for {', '.join(RULES)} and not for {language!r}; {_TWO_WAYS.rpartition('; ')[0]}")
+        english = [each.model for each in filters if each and each.model == type(each).model]
+        if english and language != ENGLISH:
+            raise ValueError(f"filter: {english[0]} reads English, not {language!r}; name a model of many languages, or none")
+        return self

@@ -57,9 +57,10 @@ class StageFolder:
         Raises:
             DataError: it is not there, or damaged.
         """
-        return list(self._examples(number))
+        return list(self.stream(number))
 
-    def _examples(self, number: int) -> Iterator[Example]:
+    def stream(self, number: int) -> Iterator[Example]:
+        """The same, one in memory at a time."""
         path, row, end = self.part(number), 0, None
         again = f"remove {self.path} and start the build again"
         try:
@@ -76,11 +77,6 @@ class StageFolder:
             raise DataError(f"{path}: the shard is not there; {again}") from error
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise DataError(f"{path}:{row}: damaged ({error}); {again}") from error
-
-    def examples(self, shards: int) -> Iterator[Example]:
-        """The examples of all shards, in order, one in memory at a time."""
-        for number in range(shards):
-            yield from self._examples(number)
 
     def begin(self, number: int) -> int:
         """Notes that a process is about to make the shard; returns how often that was noted, this time included."""
@@ -145,9 +141,9 @@ def discard(root: Path, number: int = 1) -> None:
     Raises:
         DataError: they cannot be removed.
     """
-    for path in sorted(root.glob("[0-9]-*")):
+    for path in sorted(root.glob("[0-9]*-*")):
         place, _, name = path.name.partition("-")
-        if path.is_dir() and name in _NAMES and int(place) >= number:
+        if path.is_dir() and name in _NAMES and place.isdecimal() and int(place) >= number:
             try:
                 shutil.rmtree(path)
             except OSError as error:

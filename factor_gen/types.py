@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from factor_gen.language import ENGLISH
 from factor_gen.records import CIRCUMSTANCE, COREFERENCE, ENTITY, LINK, PREDICATE, Example
 from factor_gen.settings import TypesSettings
 from factor_gen.text import Analysis, Tagger, load_tagger
@@ -22,8 +23,8 @@ class Types:
 
     name = "types"
 
-    def __init__(self, settings: TypesSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: TypesSettings, language: str = ENGLISH) -> None:
+        self.settings, self._language = settings, language
 
     @cached_property
     def _tagger(self) -> Tagger:
@@ -37,6 +38,8 @@ class Types:
         return [each if each.unused else self._typed(each) for each in examples]
 
     def _typed(self, example: Example) -> Example:
+        if self._language != ENGLISH:  # the taggers know no other language: the generator finds what there is to edit
+            return replace(example, types=self.settings.types)
         found = types_of(self._tagger.analyse(example.completion))
         types = tuple(each for each in self.settings.types if each in found)
         return replace(example, types=types) if types else example.drop(self.name, "nothing to edit")

@@ -4,15 +4,17 @@ import unicodedata
 from collections.abc import Sequence
 
 from lm_factuality.ground.packages import need
+from lm_factuality.ground.sentences import spaced
 
 
 def distance(one: str, other: str) -> int:
-    """Levenshtein distance in words (what stands between white space), as in table 2.
+    """Levenshtein distance in words (what stands between white space; of scripts without it, signs), as in table 2.
 
     Raises:
         ConfigError: rapidfuzz is not installed.
     """
-    return int(need("rapidfuzz.distance", "the audit", "generate").Levenshtein.distance(one.split(), other.split()))
+    levenshtein = need("rapidfuzz.distance", "the audit", "generate").Levenshtein
+    return int(levenshtein.distance(spaced(one).split(), spaced(other).split()))
 
 
 def summed_distances(choices: Sequence[str]) -> list[int]:

@@ -64,7 +64,7 @@ def _front_matter(settings: BuildSettings, counts: Counts) -> dict[str, Any]:
     return {
         "pretty_name": settings.name,
         **license_keys,
-        "language": ["en"],
+        "language": [settings.corpus.language],
         "task_categories": ["multiple-choice", "text-generation"],
         "size_categories": [next((name for limit, name in _SIZES if counts.rows < limit), "n>1M")],
         "tags": ["factuality", "factor", "lm-evaluation-harness", "synthetic"],
@@ -100,6 +100,7 @@ def _counted(counts: Counts) -> dict[str, Any]:
             for kind, count in content["chosen"].items()
         ],
         "several": sum(rows for number, rows in counts.row_types.items() if number > 1),
+        "draws": counts.by_draw(),
         "distances": [("words", f"{mean:.1f} ± {deviation:.1f}", *PAPER_DISTANCES)],
     }
 

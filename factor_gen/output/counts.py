@@ -19,7 +19,8 @@ class Counts:
     ``generated``  candidates by (type, generator);
     ``rejected``   candidates by what a filter says of them, and ``lost`` what could not be used as it was written, by reason;
     ``chosen``     contradictions by type; ``row_types`` rows by their number of types; ``distances`` contradictions by the words
-                   between them and their original.
+                   between them and their original;
+    ``draws``      documents by the sentences that were drawn from them, and ``drawn`` rows by the draw that gave them.
     """
 
     documents: int = 0
@@ -31,12 +32,15 @@ class Counts:
     chosen: Counter[str] = field(default_factory=Counter)
     row_types: Counter[int] = field(default_factory=Counter)
     distances: Counter[int] = field(default_factory=Counter)
+    draws: Counter[int] = field(default_factory=Counter)
+    drawn: Counter[int] = field(default_factory=Counter)
 
     def add(self, item: Chosen | Example) -> None:
         """Counts a row, a document that gave none, or one that is not done with."""
         example = item.example if isinstance(item, Chosen) else item
         self.documents += 1
         self.lost.update(example.lost)
+        self.draws[example.draws] += 1
         for candidate in example.candidates:
             self.generated[candidate.type, candidate.generator] += 1
             if candidate.rejected:
@@ -44,6 +48,7 @@ class Counts:
         if isinstance(item, Chosen):
             types = [candidate.type for candidate in item.contradictions]
             self.rows += 1
+            self.drawn[example.draw] += 1
             self.chosen.update(types)
             self.row_types[len(set(types))] += 1
             self.distances.update(distance(example.completion, each.text) for each in item.contradictions)
@@ -64,6 +69,11 @@ class Counts:
             found.append((stage, left, gone))
             left -= gone
         return found
+
+    def by_draw(self) -> list[tuple[int, int, int]]:
+        """Each draw with the documents that it was made of, and the rows that came of it in the end."""
+        numbers = range(1, max(self.draws, default=0) + 1)
+        return [(draw, sum(self.draws[each] for each in self.draws if each >= draw), self.drawn[draw]) for draw in numbers]
 
     def distance(self) -> tuple[float, float]:
         """Mean and standard deviation of the edit distance in words; NaN without rows."""
@@ -91,6 +101,7 @@ class Counts:
             "lost": dict(sorted(self.lost.items())),
             "chosen": {kind: self.chosen[kind] for kind in (*ERROR_TYPES, *sorted(set(self.chosen) - set(ERROR_TYPES)))},
             "types_in_a_row": {str(number): count for number, count in sorted(self.row_types.items())},
+            "draws": [{"draw": draw, "documents": documents, "rows": rows} for draw, documents, rows in self.by_draw()],
             "edit_distance": {"mean": mean, "standard_deviation": deviation} if self.rows else None,
         }
 

@@ -117,7 +117,7 @@ def _write_rows(settings: BuildSettings, items: Iterable[Chosen | Example], fold
                     write(row)
             else:
                 stage, reason = stage_and_reason(item)
-                line = {"doc_id": whole(item.doc_id), "stage": stage, "reason": reason}
+                line = {"doc_id": whole(item.doc_id), "stage": stage, "reason": reason, "draws": item.draws}
                 unused.write(json.dumps(line, ensure_ascii=False) + "\n")
     return counts
 
@@ -125,13 +125,14 @@ def _write_rows(settings: BuildSettings, items: Iterable[Chosen | Example], fold
 def _task_yaml(settings: BuildSettings) -> str:
     """The task that lm_eval runs: in need of nothing but the rows beside it, so that the folder can be moved. It reads the whole
     prefix and cuts it to the window in tokens of the model."""
+    about = {"language": settings.corpus.language, "license": settings.corpus.license}
     content = {
         "task": settings.name,
         "dataset_path": f"{settings.name}.csv",
         "output_type": "multiple_choice",
         "test_split": "test",
         "num_fewshot": 0,
-        "metadata": {"version": 1.0, "license": settings.corpus.license, "window": 1024, "columns": {"prefix": PREFIX}},
+        "metadata": {"version": 1.0, **about, "window": 1024, "columns": {"prefix": PREFIX}},
     }
     return _HEAD.format(name=settings.name) + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
 

@@ -12,12 +12,16 @@ def need(module: str, what: str, extra: str) -> Any:
     """The module of that name; ``what`` needs it, and ``extra`` is the suite's with which it is installed.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: it is not installed, or cannot be imported, as when a package that it needs is broken.
     """
+    name = module.partition(".")[0]
     try:
         return import_module(module)
     except ImportError as error:
-        raise missing(module.partition(".")[0], what, extra) from error
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == name:
+            raise missing(name, what, extra) from error
+        again = f"pip install --force-reinstall {name}"
+        raise ConfigError(f"{what} needs {name}, which cannot be imported ({first_line(error)}): {again}") from error
 
 
 def missing(name: str, what: str, extra: str) -> ConfigError:

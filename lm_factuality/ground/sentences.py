@@ -11,8 +11,9 @@ _UNSPACED = "[\u3002\uff01\uff1f\uff61\u0964\u0965\u06d4\u1362\u104b\u17d4]+[\"'
 _END = re.compile(rf"{_SPACED}|(?P<unspaced>{_UNSPACED})\s*")
 _OPENING = "\"'([\u201c\u2018\u00ab\u00bf\u00a1"
 # Of scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese.
-_SIGNS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_WORD = re.compile(f"[{_SIGNS}]|[^\\W{_SIGNS}]+")
+SIGNS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_WORD = re.compile(f"[{SIGNS}]|[^\\W{SIGNS}]+")
+_SIGN = re.compile(f"[{SIGNS}]")
 _TAIL = 40  # characters before an end in which an abbreviation shows
 _TITLE = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|Rev|St|vs|No|Gen|Lt|Col|Capt|ca?)\.$")
 # The number of an item of a list. Some published texts hold a backslash and an n for a line break.
@@ -27,6 +28,11 @@ _BEGINNING = re.compile(
 def words_in(text: str) -> list[str]:
     """The words of ``text``; where a script sets no spaces between them, each sign is one."""
     return _WORD.findall(text)
+
+
+def spaced(text: str) -> str:
+    """``text`` with spaces around each sign of a script that sets none, so that what stands between white space are its words."""
+    return _SIGN.sub(r" \g<0> ", text)
 
 
 def split_sentences(text: str) -> list[str]:

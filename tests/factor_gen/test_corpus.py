@@ -212,7 +212,7 @@ def test_many_documents_are_told_apart_in_little_memory() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert used == 30_000
-    assert peak < 3_000_000
+    assert peak < 3_000_000  # beside the 64 MB that tell sentences apart, however many there are
 
 
 def test_the_record_says_when_a_file_changed(tmp_path: Path) -> None:

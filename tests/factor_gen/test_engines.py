@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -62,15 +63,12 @@ def test_stages_with_models_have_actors_of_their_own_and_share_the_gpus(settings
     folders = [StageFolder(Path(f"{number}-{name}")) for number, name in enumerate(["read", *STAGES], start=1)]
 
     def grouped(build: BuildSettings) -> list[tuple[bool, list[str]]]:
-        return [(has_model, [folder.stage for folder in group]) for has_model, group in _groups(build, folders)]
+        groups = _groups(build, list(pairwise(folders)))
+        return [(has_model, [target.stage for _, target in group]) for has_model, group in groups]
 
-    assert grouped(settings) == [(False, ["read", *STAGES])]
+    assert grouped(settings) == [(False, [*STAGES])]
     with_models = replace(settings, filter=FilterSettings(), generate=GenerateSettings("llm", "lexical"))
-    assert grouped(with_models) == [
-        (False, ["read", "select", "types"]),
-        (True, ["types", "generate"]),
-        (True, ["generate", "filter"]),
-    ]
+    assert grouped(with_models) == [(False, ["select", "types"]), (True, ["generate"]), (True, ["filter"])]
     assert _gpus(0, 2, 8) == (8, 0)
     assert _gpus(1, 2, 8) == (1, 0.5)
     assert _gpus(6, 2, 8) == (3, 1)

@@ -52,6 +52,8 @@ def test_running_sentences_will_do(sentence: str) -> None:
     [
         ("Council of the city of Osk agrees to buy the old mill near the harbour", "no sentence that ends with . ! or ?"),
         ("Council of the city of Osk agrees to buy the old mill near the ...", "no sentence that ends with . ! or ?"),
+        ("The council of the city of Osk agrees to buy old mills, e.g.", "no sentence that ends with . ! or ?"),
+        ("The council of the city (see [the mill](mill.md)) agreed to buy it.", "no sentence without markup"),
         ("council of the city of Osk agrees to buy the old mill near it.", "no sentence that begins with a capital or a digit"),
         ("The council bought the old mill.", "no sentence of 10 words or more"),
         ("The - old - mill - was - sold - by - it.", "no sentence of 10 words or more"),
@@ -69,8 +71,8 @@ def test_running_sentences_will_do(sentence: str) -> None:
         ("The council of the city (see www.osk.example) agreed to buy the old mill.", "no sentence without a web address"),
         ('The council of the city said: "We agreed to buy the old mill.', "no sentence whose quotes and brackets are balanced"),
         ("The council of the city (which agreed to buy the old mill.", "no sentence whose quotes and brackets are balanced"),
-        ("Мэр города сказал в среду, что совет купит старую мельницу у моря.", "no sentence in Latin letters"),
-        ("אמר ראש העיר ביום רביעי כי המועצה תקנה את הטחנה הישנה ליד הים.", "no sentence in Latin letters"),
+        ("Мэр города сказал в среду, что совет купит старую мельницу у моря.", "no sentence in the language en"),
+        ("אמר ראש העיר ביום רביעי כי המועצה תקנה את הטחנה הישנה ליד הים.", "no sentence in the language en"),
     ],
 )
 def test_a_document_without_a_good_sentence_says_why(sentence: str, reason: str) -> None:
@@ -109,6 +111,51 @@ def test_position_and_seed_decide_which() -> None:
     assert max(chosen.values()) < 2 * min(chosen.values())
     ids = [f"d{number}" for number in range(20)]
     assert [select(text, 1, each) for each in ids] != [select(text, 2, each) for each in ids]
+
+
+def test_each_draw_is_another_sentence() -> None:
+    text = "\n".join(f"The keeper of light number {n} said that it had been built in the year {1800 + n}." for n in range(6))
+    for position in ("random", "first", "last"):
+        stage = Select(SelectSettings(position=position), 3)  # type: ignore[arg-type]
+        drawn = [stage.run([Example("d", prefix=text, draw=draw)])[0] for draw in range(1, 7)]
+        assert [each.draw for each in drawn] == [1, 2, 3, 4, 5, 6]
+        assert len({each.completion for each in drawn[:5]}) == 5
+        assert drawn[5].unused == "select: no other sentence"
+        for each in drawn[:5]:
+            check(text, each)
+    assert drawn[0].completion.endswith("1805.")
+    assert drawn[4].completion.endswith("1801.")
+
+
+def test_a_sentence_of_several_documents_is_selected_in_the_first() -> None:
+    own = [
+        "The keeper of Osk paints the lamp of the southern pier white each autumn.",
+        "In Ilm it is red, and nobody has asked why.",
+    ]
+    texts = [f"{FIRST}\n{GOOD}\n{each}" for each in own]
+    read = list(distinct(Document(str(number), text) for number, text in enumerate([*texts, f"{texts[0]}\n"])))
+    assert [each.repeated for each in read] == [(), (0, len(FIRST) + 1), tuple(start for start, _ in sentences(texts[0]))]
+    chosen = Select(SelectSettings(position="first", min_words=9), 0).run(read)
+    assert [each.completion or each.unused for each in chosen] == [
+        GOOD,
+        own[1],
+        "select: no sentence that is not in a document before it",
+    ]
+    again = Select(SelectSettings(position="first", once=False), 0).run(read[:2])
+    assert [each.completion for each in again] == [GOOD, GOOD]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (f"{FIRST}\n\n```\n{GOOD}\n```", "no sentence outside code and tables"),
+        (f"For example::\n\n    {GOOD}", "no sentence outside code and tables"),
+        (f"The island was known to all who sailed there for the\n{GOOD}", "no sentence that begins after the end of another"),
+        (f"There were ships of the north, of the south,\n{GOOD}", "no sentence that begins after the end of another"),
+    ],
+)
+def test_half_sentences_and_code_will_not_do(text: str, reason: str) -> None:
+    assert select(text).unused == f"select: {reason}"
 
 
 def test_unused_documents_pass_as_they_are() -> None:

@@ -61,10 +61,10 @@ def test_an_empty_shard_is_whole(tmp_path: Path) -> None:
 
 
 def test_only_folders_of_stages_are_removed(tmp_path: Path) -> None:
-    for name in ("1-read", "2-introduction", "3-types", "10-read", "notes"):
+    for name in ("1-read", "2-introduction", "3-types", "10-select", "1b-read", "notes"):
         (tmp_path / name).mkdir()
     discard(tmp_path, 2)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["1-read", "10-read", "2-introduction", "notes"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1-read", "1b-read", "2-introduction", "notes"]
 
 
 def test_shards_are_cut_by_number_and_by_length() -> None:

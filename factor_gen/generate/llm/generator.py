@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from factor_gen.generate.llm.parse import LOSSES, Contradictions, Parsed, parse
+from factor_gen.language import ENGLISH
 from factor_gen.records import ERROR_TYPES, LINK, Candidate, Example, last_words
 from factor_gen.settings import GenerateSettings
 from judges.answers import Answer
@@ -33,7 +34,7 @@ class LLMGenerator:
 
     name = "generate"
 
-    def __init__(self, settings: GenerateSettings, folder: Path, store: Path | None = None) -> None:
+    def __init__(self, settings: GenerateSettings, folder: Path, store: Path | None = None, language: str = ENGLISH) -> None:
         """``folder`` is where relative paths of ``settings`` start.
 
         Raises:
@@ -51,7 +52,9 @@ class LLMGenerator:
                 f"generate: judge {settings.judge}: the {self._config.backend} judge writes no text; name a judge with a model, "
                 "or set generator to rules"
             )
-        self._prompts = Prompts(_overrides(settings.prompts, folder), PROMPTS_FOLDER)
+        own = PROMPTS_FOLDER / language
+        self._prompts = Prompts(_overrides(settings.prompts, folder), own if own.is_dir() else PROMPTS_FOLDER / ENGLISH)
+        self._language = "" if own.is_dir() else language
         self._opened: Judge | None = None
 
     @property
@@ -107,7 +110,7 @@ class LLMGenerator:
         return self._opened
 
     def _subject(self, example: Example, error_type: str) -> dict[str, Any]:
-        subject = {"completion": example.completion, "count": self._settings.per_type}
+        subject = {"completion": example.completion, "count": self._settings.per_type, "language": self._language}
         if error_type == LINK:  # with a context, models repeat it (appendix D)
             return subject
         return {**subject, "context": " ".join(last_words(example.prefix, self._settings.context).split())}
@@ -165,6 +168,6 @@ def _overrides(prompts: str | None, folder: Path) -> dict[str, Path]:
         return {}
     found = {path.stem: path for path in sorted((folder / prompts).glob("*.jinja"))}
     if not found:
-        known = ", ".join(f"{name}.jinja" for name in prompt_names(PROMPTS_FOLDER))
+        known = ", ".join(f"{name}.jinja" for name in prompt_names(PROMPTS_FOLDER / ENGLISH))
         raise ConfigError(f"generate: prompts: {folder / prompts}: no template there; expected some of {known}")
     return found

@@ -16,6 +16,7 @@ from factor_gen.generate.llm.spacing import distance, respaced, tokens
 from factor_gen.records import Candidate
 from judges.typed import Reply, Typed
 from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.sentences import spaced
 
 LOSSES: Mapping[str, str] = load_yaml(__package__, "losses.yaml")
 _FEW, _SHARE = (8, 0.4)  # a contradiction may differ in that many words and marks, or that share of the completion's words
@@ -100,7 +101,7 @@ def _read(item: Contradiction, completion: str, error_type: str) -> Candidate | 
         return "new"
     if not _keeps_pairs(text, completion, edits):
         return "pairs"
-    if distance(completion, text) > max(_FEW, _SHARE * len(completion.split())):
+    if distance(completion, text) > max(_FEW, _SHARE * len(spaced(completion).split())):
         return "far"
     places = [(completion.find(edit.old.strip()), edit.old.strip(), edit.new.strip()) for edit in edits]
     reasons = [at >= 0 and compatible(completion, at, at + len(old), new) for at, old, new in places]

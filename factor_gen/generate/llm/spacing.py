@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from rapidfuzz.distance import Levenshtein
 
-_TOKEN = re.compile(r"\s*(?:\d+(?:[.,:]\d+)+|\w+|[^\w\s])")  # 5.6 and 10:30 are one
+from lm_factuality.ground.sentences import SIGNS
+
+_TOKEN = re.compile(rf"\s*(?:\d+(?:[.,:]\d+)+|[{SIGNS}]|[^\W{SIGNS}]+|[^\w\s])")  # 5.6 and 10:30 are one
 _CLOSING = frozenset(".,;:!?")
 _QUOTES = {**dict.fromkeys("\u2018\u2019", "'"), **dict.fromkeys("\u201c\u201d", '"')}
 _PLAIN = str.maketrans({**_QUOTES, **dict.fromkeys("\u2010\u2011\u2013\u2014\u2212", "-")})

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from factor_gen.generate import compatible
-from factor_gen.generate.rules import dates, names, negation, numbers, phrases, pronouns, swaps, verbs
+from factor_gen.generate.rules import dates, listed, names, negation, numbers, phrases, pronouns, swaps, verbs
 from factor_gen.generate.rules.contexts import Contexts, load
 from factor_gen.generate.rules.sentence import Edit, Sentence, apply, described, finish, read
 from factor_gen.generate.rules.words import DATA
+from factor_gen.language import ENGLISH
 from factor_gen.records import PREDICATE, Candidate, Example
 from factor_gen.settings import GenerateSettings, TypesSettings
 from factor_gen.text import Tagger, load_tagger
@@ -56,11 +57,14 @@ class RulesGenerator:
 
     name = "generate"
 
-    def __init__(self, settings: GenerateSettings, types: TypesSettings, seed: int, contexts: Path | None = None) -> None:
+    def __init__(
+        self, settings: GenerateSettings, types: TypesSettings, seed: int, contexts: Path | None = None, language: str = ENGLISH
+    ) -> None:
         """``contexts`` is the file of :mod:`factor_gen.generate.rules.contexts`; without one every substitute passes."""
         self.settings = settings
         self.types = types
         self.seed = seed
+        self._language = language
         self._contexts = load(contexts) if contexts else Contexts()
 
     @cached_property
@@ -73,7 +77,7 @@ class RulesGenerator:
             "generator": "rules",
             "version": _VERSION,
             "operators": list(OPERATORS),
-            "lists": fingerprint([DATA, compatible.DATA]),
+            "lists": fingerprint([DATA, compatible.DATA, listed.LANGUAGES]),
             "wordfreq": version("wordfreq"),
             "tagger": dict(self._tagger.fingerprint),
             "per_type": self.settings.per_type,
@@ -84,6 +88,9 @@ class RulesGenerator:
         return [each if each.unused else self._generated(each) for each in examples]
 
     def _generated(self, example: Example) -> Example:
+        if self._language != ENGLISH:
+            found = listed.contradictions(example, self._language, self.settings.per_type, self.seed)
+            return replace(example, candidates=found) if found else example.drop(self.name, "no contradiction")
         sentence = read(self._tagger, example.prefix, example.completion, self._contexts)
         seed = f"{self.seed}/rules/{example.doc_id}"
         lost: Counter[str] = Counter()

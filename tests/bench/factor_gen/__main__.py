@@ -28,6 +28,15 @@ def _scale(arguments: argparse.Namespace) -> Iterator[Record]:
             yield measure(Path(folder), count, options)
 
 
+def _genres(arguments: argparse.Namespace) -> Iterator[Record]:
+    from tests.bench.factor_gen.genres import draw_sheets, measure
+
+    chosen = (arguments.folder, arguments.genre, arguments.use)
+    yield from measure(*chosen, arguments.model, arguments.before, arguments.labels, arguments.each)
+    if arguments.sheet:
+        draw_sheets(*chosen, arguments.model, arguments.sheet)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Measures the parts that are asked for; exit code 1 if data cannot be had, or a share is below ``--least``."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.factor_gen", description=__doc__)
@@ -42,7 +51,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     sizes = [1_000, 10_000, 100_000]
     scale.add_argument("--documents", type=int, nargs="+", default=sizes, help="sizes to build (default %(default)s)")
     scale.add_argument("--workers", type=int, help="processes of a build (default: one a core)")
-    parts = {"filters": _filters, "scale": _scale}
+    genres = parser.add_argument_group(
+        "genres", "yield, bad contradictions, edits and blind floors over genres of Debian's texts"
+    )
+    genres.add_argument("--folder", type=Path, default=Path("results/genres"), help="texts and builds (default %(default)s)")
+    genres.add_argument(
+        "--use", choices=("tuning", "gate", "language", "all"), default="gate", help="which genres (default gate)"
+    )
+    genres.add_argument("--genre", nargs="+", default=[], metavar="NAME", help="these instead")
+    genres.add_argument("--model", help="a causal model: builds with it as the fluency filter, too")
+    genres.add_argument("--before", metavar="REVISION", help="build with the checkout of this revision, too")
+    genres.add_argument("--each", type=int, metavar="N", help="documents of a genre (default: all that genres.yaml draws)")
+    genres.add_argument("--labels", type=Path, nargs="+", default=[], help="what readers said (default: labels_*.csv here)")
+    genres.add_argument("--sheet", type=int, metavar="N", help="draw N contradictions to read from each build of this checkout")
+    parts = {"genres": _genres, "filters": _filters, "scale": _scale}
     return run_parts(parser, parts, Path(__file__).with_name("tables.yaml"), argv, needs_part=True)
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 import yaml
+from transformers import AutoModelForCausalLM
 
-from factor_gen.filter_models import FluencyModel, NliModel, Pair, batches, full_precision
+from factor_gen.filter_models import DTYPE, FluencyModel, NliModel, Pair, batches, full_precision, padded
 from factor_gen.filters import Filters
 from factor_gen.records import ENTITY, Candidate, Example, last_words
 from factor_gen.settings import FilterSettings, FluencySettings, NliSettings
@@ -40,6 +41,8 @@ def measure(nli: str, fluency: str, rows: int, runs: int) -> Iterator[Record]:
             "texts": texts,
             "filter_seconds": found["filter"],
             "bare_seconds": found["bare"],
+            "document_rate": rows / statistics.median(found["filter"]),
+            "bare_document_rate": rows / statistics.median(found["bare"]),
             "filter_rate": texts / statistics.median(found["filter"]),
             "bare_rate": texts / statistics.median(found["bare"]),
             "ratio": statistics.median(ratios),
@@ -66,7 +69,7 @@ def save_models(folder: Path) -> tuple[str, str]:
     """The folders of a DeBERTa and a GPT-2 with random weights and the sample's tokenizer: what the filters add to a model's time
     is the same whatever its weights say, and more noticeable the smaller it is."""
     from tokenizers.processors import TemplateProcessing
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tasks_folder() / "sample" / "models" / "smaller")
     torch.manual_seed(0)
@@ -104,14 +107,17 @@ def _bare_nli(settings: NliSettings, examples: Sequence[Example]) -> tuple[int, 
 
 def _bare_fluency(settings: FluencySettings | None, examples: Sequence[Example]) -> tuple[int, Callable[[], None]]:
     assert settings is not None
-    model = FluencyModel(settings.model, settings.revision, settings.batch_size, None)
+    tokens = FluencyModel(settings.model, settings.revision, settings.batch_size, None)
+    model = AutoModelForCausalLM.from_pretrained(settings.model, revision=settings.revision, dtype=DTYPE)
+    model = model.to(tokens.model.device).eval()
     texts = [text for each in examples for text in (each.completion, *(one.text for one in each.candidates))]
-    rows = [row for row in model.encode(list(dict.fromkeys(texts))) if row is not None]
-    ready = [
-        {**model.inputs([rows[place] for place in batch])[0], "use_cache": False}
-        for batch in batches([len(row) for row in rows], model.budget)
-    ]
-    return len(rows), _forward(model.model, ready)
+    rows = [row for row in tokens.encode(list(dict.fromkeys(texts))) if row is not None]
+    ready = []
+    for batch in batches([len(row) for row in rows], tokens.budget):
+        some = [rows[place] for place in batch]
+        inputs = {"input_ids": padded(some, 0), "attention_mask": padded([[1] * len(row) for row in some], 0)}
+        ready.append({**{name: tensor.to(model.device) for name, tensor in inputs.items()}, "use_cache": False})
+    return len(rows), _forward(model, ready)
 
 
 def _forward(model: Any, ready: Sequence[dict[str, Any]]) -> Callable[[], None]:

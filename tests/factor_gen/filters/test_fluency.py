@@ -48,6 +48,23 @@ def test_a_tokenizer_that_begins_texts_by_itself_does_not_do_so_twice(checkpoint
     assert FluencyModel(str(folder)).mean_logprobs(TEXTS) == pytest.approx([expected(folder, text) for text in TEXTS], abs=1e-5)
 
 
+def test_a_shared_beginning_is_computed_once(checkpoint):
+    texts = [f"{TEXTS[1]} {end}" for end in ("He left.", "She left.", "He came back.")]
+    model, seen = FluencyModel(str(checkpoint)), []
+    hook = model.model.register_forward_pre_hook(lambda *given: seen.append(given[2]["input_ids"].numel()), with_kwargs=True)
+    scores = model.mean_logprobs(texts)
+    hook.remove()
+    lengths = [len(row) - 1 for row in model.encode(texts)]
+    assert sum(seen) < sum(lengths) - len(model.encode(TEXTS[1:2])[0])
+    assert scores == pytest.approx([expected(checkpoint, text) for text in texts], abs=1e-5)
+
+
+def test_a_model_whose_positions_cannot_be_shared_is_asked_text_by_text(checkpoint, monkeypatch):
+    monkeypatch.setattr("factor_gen.filter_models.choose_engine", lambda *_: None)
+    means = [expected(checkpoint, text) for text in TEXTS]
+    assert FluencyModel(str(checkpoint)).mean_logprobs(TEXTS) == pytest.approx(means, abs=1e-5)
+
+
 def test_scrambled_words_are_less_fluent(checkpoint):
     with (TASKS / "sample" / "sample_factor.csv").open(newline="", encoding="utf-8") as file:
         sentences = [row["completion"] for row, _ in zip(csv.DictReader(file), range(30), strict=False)]

@@ -84,6 +84,24 @@ def test_the_sample_checkpoint_rejects_scrambled_words(checkpoint):
     assert scrambled.contradiction is None
 
 
+def test_of_each_type_the_likeliest_are_kept(checkpoint):
+    seasons = [candidate(COMPLETION.replace("spring", each)) for each in ("autumn", "winter", "summer", "keeper")]
+    others = [candidate(COMPLETION.replace("meet", each), COREFERENCE) for each in ("stand", "live")]
+    example = Example("a", PREFIX, COMPLETION, (ENTITY,), (*seasons, *others))
+    folder = str(checkpoint)
+    free = flat(Filters(FilterSettings(None, FluencySettings(folder, margin=9))).run([example]))
+    for best in (1, 2, 99):
+        found = flat(Filters(FilterSettings(None, FluencySettings(folder, margin=9, best=best))).run([example]))
+        assert [each.fluency for each in found] == [each.fluency for each in free]
+        for kind in (ENTITY, COREFERENCE):
+            passed = sorted((each.fluency for each in free if each.type == kind and not each.rejected), reverse=True)
+            kept = [each.fluency for each in found if each.type == kind and not each.rejected]
+            assert sorted(kept, reverse=True) == passed[:best]
+        assert {each.rejected for each in found} <= {"", "not fluent", "less fluent than others of its type"}
+    assert sum(not each.rejected for each in free) > 4
+    assert "best" in Filters(FilterSettings(None, FluencySettings(folder))).fingerprint["fluency"]
+
+
 def test_thresholds_are_strict(checkpoint):
     same = Example("a", PREFIX, COMPLETION, (ENTITY,), (candidate(COMPLETION),))
     for margin, rejected in ((0.0, "not fluent"), (1e-6, "")):

@@ -356,23 +356,3 @@ def test_a_build_with_recorded_answers_ends_in_a_benchmark(server, tmp_path, mon
     assert (tmp_path / "one" / "mill.csv").read_bytes() == (tmp_path / "two" / "mill.csv").read_bytes()
     assert asked == len(set(server.attempts)) <= 6  # the second build asked nothing
     assert capsys.readouterr().out
-
-
-def test_the_examples_in_the_prompts_parse_by_their_own_rules():
-    """What the prompts show as good answers has to be good."""
-    from factor_gen.generate.llm.generator import PROMPTS_FOLDER
-    from factor_gen.generate.llm.parse import Contradictions, parse
-    from judges.answers import Answer
-    from judges.typed import read_reply
-
-    for path in sorted(Path(PROMPTS_FOLDER).glob("*.jinja")):
-        _, *shown, _ = path.read_text(encoding="utf-8").split("##\n")
-        assert shown
-        for each in shown:
-            before, _, rest = each.partition("Sentence: " if path.stem == LINK else "Completion: ")
-            completion, _, answer = rest.partition("\n")
-            reply = read_reply(Answer(answer, "stop"), Contradictions, {})
-            found = parse(reply, completion, path.stem)
-            assert len(found.candidates) == len(reply.value.contradictions), (path.name, completion, found.lost)
-            assert dict(found.lost) == ({} if found.candidates else {"llm: none to be made": 1})
-            assert path.stem == LINK or before.startswith("Context: ")

@@ -66,7 +66,7 @@ def test_the_columns_are_the_authors_and_how_each_contradiction_came_about(tmp_p
 def test_documents_without_a_row_say_why(tmp_path, items, provenance):
     written = write_benchmark(make_settings(), items, tmp_path, provenance)
     lines = [json.loads(line) for line in written.files["unused"].read_text(encoding="utf-8").splitlines()]
-    assert lines[0] == {"doc_id": "short", "stage": "select", "reason": "no sentence of 10 words or more"}
+    assert lines[0] == {"doc_id": "short", "stage": "select", "reason": "no sentence of 10 words or more", "draws": 0}
     assert [line["doc_id"] for line in lines] == ["short", "empty", "twice", "odd"]
 
 

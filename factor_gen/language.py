@@ -1,0 +1,49 @@
+"""Which language a text is in, and what is there for it: rules, prompts, or neither."""
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from factor_gen.records import Document
+from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.packages import need
+
+ENGLISH = "en"
+_LISTS = Path(__file__).parent / "generate" / "rules" / "data" / "languages"
+RULES = (ENGLISH, *sorted(path.stem for path in _LISTS.glob("*.tsv")))
+"""The languages that the generator ``rules`` knows."""
+_LONGEST = 400  # characters that tell a language; more take longer and tell no more
+_SURE = 0.6  # of 2,712 English sentences of many genres none is as likely of another language
+_LOOKED_AT = 100  # documents
+
+
+@cache
+def _identifier() -> Any:
+    langid = need("py3langid.langid", "checking the language of a corpus", "generate")
+    return langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
+
+
+def identified(text: str) -> str:
+    """The language of a text by its ISO 639-1 code; empty where it cannot be told for sure."""
+    middle = max(0, (len(text) - _LONGEST) // 2)  # a title or a licence stands at an end
+    code, likely = _identifier().classify(" ".join(text[middle : middle + _LONGEST].split()))
+    return str(code) if likely >= _SURE else ""
+
+
+def check_language(documents: Iterable[Document], language: str) -> None:
+    """Looks at documents until it knows the language of a hundred.
+
+    Raises:
+        DataError: fewer than a third of them are in ``language``; sentences in others are passed over.
+    """
+    known = filter(None, (identified(document.text) for document in documents))
+    found = Counter(islice(known, _LOOKED_AT))
+    other, count = max(found.items(), key=lambda each: each[1], default=(language, 0))
+    if 3 * found[language] < found.total():
+        advice = f"name it: corpus: {{language: {other}}}"
+        if other not in RULES:
+            advice = f"there are no rules for it: ask a model, with generate: {{generator: llm}}, and {advice}"
+        raise DataError(f"{count} of the first {found.total()} documents are in {other!r}, expected {language!r}; {advice}")
