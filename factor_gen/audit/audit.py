@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from tqdm import tqdm
 
 from factor_gen.audit.classifier import CLASSIFIERS, classifier_scores
-from factor_gen.audit.evaluate import evaluate, folds
+from factor_gen.audit.evaluate import evaluate, floor, folds
 from factor_gen.audit.flags import flag_rows, identity
 from factor_gen.audit.language_models import lm_scores, ngram_scores
 from factor_gen.audit.records import FAMILIES, LEAST_EFFECT, Audit, Baseline, Distance, Scores
-from factor_gen.audit.visible import CENTRAL, by_lot, comparing, middles, surface
+from factor_gen.audit.visible import CENTRAL, comparing, surface
 from factor_gen.audit.words import distance
 from factor_gen.choose import Chosen
 from factor_gen.records import Example
@@ -33,8 +33,8 @@ def audit_rows(
     """What ``rows`` give away; the same for the same rows and seed.
 
     Rows that repeat others count once in baselines. If there are more rows than ``sample``, the baselines see that many, drawn by
-    ``seed``. ``lm`` names a causal language model, which runs on ``device``. A leak of less than ``least_effect`` above chance is
-    slight.
+    ``seed``. ``lm`` names a causal language model, which runs on ``device``. A leak of less than ``least_effect`` above half of
+    the pairs is slight.
 
     Raises:
         ConfigError: a library is not installed.
@@ -52,7 +52,7 @@ def audit_rows(
         notes.append("the true completion has a place of its own in the file, so that choices have no order to tell it by")
     scores: list[Scores] = []
     if drawn:
-        scores += [*surface(drawn), *by_lot(drawn, seed), *comparing(drawn), *middles(drawn), *_learned(drawn, seed, notes)]
+        scores += [*surface(drawn), *_learned(drawn, seed, notes), *comparing(drawn)]
         scores += lm_scores(drawn, lm, device) if lm is not None else []
     scores.sort(key=lambda each: list(FAMILIES).index(each.family))
     baselines = evaluate(scores, drawn, seed)
@@ -65,8 +65,9 @@ def audit_rows(
         documents=len({row.doc_id for row in rows}),
         unscorable=unscorable,
         sampled=len(drawn),
+        floor=floor(drawn, seed),
         baselines=tuple(baselines),
-        headline=max(classifiers, key=lambda each: each.accuracy).name if classifiers else "",
+        headline=max(classifiers, key=lambda each: each.wins).name if classifiers else "",
         flags=tuple(flags),
         distance=_distance(usable),
         types=dict(types.most_common()),
@@ -96,8 +97,8 @@ def _learned(rows: Sequence[Row], seed: int, notes: list[str]) -> list[Scores]:
 def _central(baselines: Sequence[Baseline]) -> list[str]:
     """What to do about a true completion in the middle."""
     return [
-        f"whoever compares the choices and takes the most central one is right in {each.accuracy:.1%} of rows (chance "
-        f"{each.chance:.1%}): ask models for likelihoods of single choices, not to pick one of those they are shown; or build "
+        f"whoever compares the choices and takes the most central one is right in {each.accuracy:.1%} of rows: "
+        "ask models for likelihoods of single choices, not to pick one of those they are shown; or build "
         "with hide_centre: true under choose, which makes the true one the most central no oftener than any other"
         for each in baselines
         if each.name == CENTRAL and each.is_above_chance

@@ -53,6 +53,9 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="POINTS",
         help="a baseline above chance by less is a slight leak: shown, but no reason for --strict (default %(default)g)",
     )
+    parser.add_argument(
+        "--verbose", action="store_true", help="show every baseline, flagged rows, and the paper's figures beside"
+    )
     parser.add_argument("--strict", action="store_true", help="exit with 1 if anything is found")
 
 
@@ -62,7 +65,7 @@ def audit(parsed: argparse.Namespace) -> int:
     from factor_gen.audit.fix import check_left, check_place, fix_rows, write_fixed
     from factor_gen.audit.flags import LARGE_EDIT
     from factor_gen.audit.read import read_benchmark
-    from factor_gen.audit.tables import baseline_table, before_and_after, fix_table, flag_table, shape_table
+    from factor_gen.audit.tables import baseline_table, before_and_after, conclusion, fix_table, flag_table, shape_table
 
     benchmark = read_benchmark(parsed.file)
     if parsed.fix is not None:
@@ -72,7 +75,8 @@ def audit(parsed: argparse.Namespace) -> int:
     if problems := benchmark.table.problems:
         note = f"lines that cannot be read and are left out: {len(problems):,}; the first: {problems[0]}"
         found = replace(found, notes=(*found.notes, note))
-    for table in (baseline_table(found, parsed.file), flag_table(found), shape_table(found)):
+    print(*conclusion(found, parsed.file), sep="\n")
+    for table in (baseline_table(found, parsed.file), flag_table(found), shape_table(found)) if parsed.verbose else ():
         print_table(*table)
     if parsed.judge is not None:
         found = _judged(parsed, benchmark, found)

@@ -188,7 +188,7 @@ class Figure:
 
     ``low`` and ``high`` are the ends of a 95% interval, ``n`` how many documents were run, ``unscored`` how many items have no
     score (see ``Benchmark.unscored_unit``), ``worst`` and ``best`` the score if all of those were wrong, or right. ``caution`` is
-    what to know of the judge that gave it.
+    what to know of the judge that gave it, ``floor`` what knowing nothing scores.
     """
 
     metric: str
@@ -201,6 +201,7 @@ class Figure:
     worst: float | None
     best: float | None
     caution: str
+    floor: float | None = None
 
 
 def headline(task: TaskResult) -> str | None:
@@ -219,9 +220,8 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
         return None
     stderr = number_of(task.stderrs.get(metric))
     low, high = (None, None) if stderr is None else (value - Z95 * stderr, value + Z95 * stderr)
-    measure = measure_of(task, metric)
-    is_foreign = find_benchmark(task.kind) is None
-    is_share = metric.startswith("acc") if is_foreign else measure is not None and measure.is_share
+    measure, benchmark = measure_of(task, metric), find_benchmark(task.kind)
+    is_share = metric.startswith("acc") if benchmark is None else measure is not None and measure.is_share
     if low is not None and high is not None and is_share:
         low, high = max(0.0, low), min(1.0, high)
     unscored = int(number_of(task.metrics.get("unscored")) or 0)
@@ -229,7 +229,8 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
     judge = task.metadata.get("judge_config")
     judges = [judge, judge.get("first"), judge.get("then")] if isinstance(judge, Mapping) else []
     caution = next(filter(None, (capabilities(str((each or {}).get("backend"))).caution for each in judges)), "")
-    return Figure(metric, value, low, high, stderr, task.effective, unscored, worst, best, caution)
+    floor = benchmark.floor(task, metric) if benchmark else None
+    return Figure(metric, value, low, high, stderr, task.effective, unscored, worst, best, caution, floor)
 
 
 def measure_of(task: TaskResult, metric: str) -> Measure | None:
