@@ -81,8 +81,8 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Floor:
-    """What knowing nothing scores among all choices of a row: the ``accuracy`` of word weights drawn by lot, with its 95% interval.
-    ``even`` is what it would be did the choices have nothing to do with each other (25% of four)."""
+    """What knowing nothing scores among all choices of a row: the ``accuracy`` of word weights drawn by lot, with its 95%
+    interval. ``even`` is what it would be if the choices had nothing to do with each other (25% of four)."""
 
     accuracy: float
     low: float
@@ -127,8 +127,9 @@ class Audit:
     """What a benchmark gives away.
 
     ``rows`` counts all rows, ``unscorable`` those that no model can be scored on, ``sampled`` those that baselines were
-    scored on and ``floor`` is of; flags, distance and types are of all rows. ``headline`` names the stronger of the classifiers. ``notes`` say what
-    was left out and why. A baseline that is above chance by less than ``least_effect`` (a share) is a slight leak.
+    scored on and ``floor`` is of; flags, distance and types are of all rows. ``headline`` names the stronger of the
+    classifiers. ``notes`` say what was left out and why. A baseline that is above chance by less than ``least_effect`` (a
+    share) is a slight leak.
     """
 
     rows: int

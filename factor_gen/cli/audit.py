@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -75,7 +76,7 @@ def audit(parsed: argparse.Namespace) -> int:
     if problems := benchmark.table.problems:
         note = f"lines that cannot be read and are left out: {len(problems):,}; the first: {problems[0]}"
         found = replace(found, notes=(*found.notes, note))
-    print(*conclusion(found, parsed.file), sep="\n")
+    sys.stdout.writelines(f"{line}\n" for line in conclusion(found, parsed.file))
     for table in (baseline_table(found, parsed.file), flag_table(found), shape_table(found)) if parsed.verbose else ():
         print_table(*table)
     if parsed.judge is not None:

@@ -42,7 +42,8 @@ def quickstart(parsed: argparse.Namespace) -> int:
         ("checkpoint", "#parameters", "#factor_acc", "#95% interval", "#floor", "#rows", "#unscored"),
         rows,
         (
-            f"Intervals: percentile bootstrap over documents; floor: what knowing nothing scores. lm_eval's results and samples: {parsed.output}",
+            "Intervals: percentile bootstrap over documents; floor: what knowing nothing scores.",
+            f"lm_eval's results and samples: {parsed.output}",
         ),
     )
     _print_biographies(judge_sample(parsed.output / "biographies"))

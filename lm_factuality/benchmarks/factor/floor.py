@@ -1,7 +1,8 @@
 """What a model that knows nothing scores on a row: the floor under its accuracy.
 
-Among four choices that is 25% only where the choices have nothing to do with each other. Edits of one sentence leave that sentence
-between them: it is the likeliest only if each edit happens to make it less likely, one time in eight for edits of different words.
+Among four choices that is 25% only where they have nothing to do with each other. Edits of one sentence leave that sentence
+between them: it is the likeliest only if each edit happens to make it less likely, one time in eight for edits of different
+words.
 """
 
 import hashlib
