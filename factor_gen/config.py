@@ -100,7 +100,7 @@ def _idle_keys(content: Mapping[str, Any], folder: Path) -> dict[tuple[str, str]
     if isinstance(path, str) and _value(content, "corpus", "dataset") is None:
         found |= {("corpus", key): _OF_A_DATASET for key in ("config", "split", "revision")}
         if is_text(folder, path):
-            found |= {("corpus", key): _OF_A_TABLE for key in ("text", "id")}
+            found |= {("corpus", key): _OF_A_TABLE for key in ("text", "id", "where")}
     return found
 
 

@@ -1,6 +1,7 @@
 """A whole build: read, then the stages over all shards, then the choice and the files of the benchmark."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -37,7 +38,7 @@ class Built:
     """What a build made: its files by what they are (none if it ended at an earlier stage), and what became of the documents.
 
     ``unused`` counts documents by stage and reason; ``rows`` are those that got to the end of the last stage that ran. ``lost``
-    counts by reason what a generator wrote and could not be used.
+    counts by reason what a generator wrote and could not be used, ``filtered`` the rows of tables that ``corpus.where`` left out.
     """
 
     out: Path
@@ -46,6 +47,7 @@ class Built:
     unused: Mapping[tuple[str, str], int]
     lost: Mapping[str, int]
     files: Mapping[str, Path] = field(default_factory=dict)
+    filtered: Mapping[str, int] = field(default_factory=dict)
 
 
 def build(
@@ -80,34 +82,37 @@ def build(
         fingerprints = _fingerprints(settings, [name for name in wanted if name != CHOOSE], opener)
         # which documents are read, and how they are cut into shards
         corpus = {name: getattr(settings.corpus, name) for name in ("config", "split", "text", "id", "documents")}
+        corpus |= {"where": {name: each.said for name, each in settings.corpus.where.items()}} if settings.corpus.where else {}
         reads = {"corpus": record.describe(), **corpus, "shard": settings.shard}
         folders = prepare(root, [(READ, reads), *fingerprints.items()])
         shards = _read(settings, record, folders[0])
         run_shards(settings, folders, shards, opener)
         examples = folders[-1].examples(shards)
         if until == CHOOSE:
-            written = _written(settings, examples, out, record, fingerprints, command)
+            described = {**record.describe(), **({"left_out": filtered} if (filtered := folders[0].filtered) else {})}
+            written = _written(settings, examples, out, described, fingerprints, command)
             counts, files = written.counts, written.files
         else:
             counts, files = Counts(), {}
             for example in examples:
                 counts.add(example)
     rows = counts.documents - counts.unused.total()
-    return Built(out, counts.documents, rows, counts.unused, dict(sorted(counts.lost.items())), files)
+    lost = dict(sorted(counts.lost.items()))
+    return Built(out, counts.documents, rows, counts.unused, lost, files, folders[0].filtered)
 
 
 def _written(
     settings: BuildSettings,
     examples: Iterator[Example],
     out: Path,
-    record: CorpusRecord,
+    corpus: Mapping[str, Any],
     fingerprints: Mapping[str, Mapping[str, Any]],
     command: str,
 ) -> Written:
     kept = Reservoir(settings.seed)
     items = kept.watch(choose_rows(settings.choose, settings.seed, examples))
     stages = {name: portable(fingerprint) for name, fingerprint in fingerprints.items()}
-    provenance = Provenance(describe(settings), record.describe(), stages, command)
+    provenance = Provenance(describe(settings), corpus, stages, command)
     return write_benchmark(settings, items, out, provenance, lambda: card_figures(kept.rows, settings.seed))
 
 
@@ -141,13 +146,15 @@ def _read(settings: BuildSettings, record: CorpusRecord, folder: StageFolder) ->
     """Cuts the corpus into shards, unless that is done; returns their number. What was read of it before is passed over."""
     if (done := folder.shards) is not None:
         return done
-    documents = tqdm(read_documents(settings, record.commit), desc=READ, unit=" documents", delay=2)
+    filtered: Counter[str] = Counter()
+    documents = tqdm(read_documents(settings, record.commit, filtered), desc=READ, unit=" documents", delay=2)
     shards = 0
     for shard in split(distinct(documents), settings.shard):
         if not folder.has(shards):
             folder.write(shards, shard)
         shards += 1
     if not shards:
-        raise DataError("the corpus holds no documents; look at corpus in the YAML: path or dataset, and documents")
-    folder.finish(shards)
+        why = "".join(f"; {count:,} rows are left out: {reason}" for reason, count in filtered.most_common(5))
+        raise DataError(f"the corpus holds no documents; look at corpus in the YAML: path or dataset, where, and documents{why}")
+    folder.finish(shards, filtered)
     return shards

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
+from factor_gen.recipe import DocumentText, Where
 from factor_gen.records import ERROR_TYPES, ErrorType
 from lm_factuality.ground.settings import FORBID, Integer, Number, Text, Truth
 
@@ -59,7 +60,8 @@ class CorpusSettings:
     config: Text | None = None
     split: Text = "train"
     revision: Text | None = None
-    text: Text = "text"  # column or key
+    text: DocumentText = "text"  # column or key, or a template over several
+    where: Where = field(default_factory=dict)  # rows that fail one of these are left out, and counted
     id: Text | None = None  # column or key; None: "id" where there is one, else the number of the row
     documents: Count | None = None  # at most
     license: Text = "unknown"
