@@ -102,7 +102,7 @@ class GenerateSettings:
     judge: Annotated[Text | None, Field(validate_default=True), AfterValidator(_of_the_llm)] = None
     per_type: Count = 4  # contradictions that one prompt asks for, or that rules make of a type at most
     context: Natural = 100  # words before the completion that the model sees; link sees none
-    prompts: Text | None = None  # a folder with own templates
+    prompts: Text | None = None  # a folder with own templates, or a YAML file with prompts in the form of the paper's
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tqdm import tqdm
 
-from factor_gen.audit.classifier import CLASSIFIERS, classifier_scores
+from factor_gen.audit.classifier import classifier_scores
 from factor_gen.audit.evaluate import evaluate, floor, folds
 from factor_gen.audit.flags import flag_rows, identity
-from factor_gen.audit.language_models import lm_scores, ngram_scores
+from factor_gen.audit.language_models import lm_scores
 from factor_gen.audit.records import FAMILIES, LEAST_EFFECT, Audit, Baseline, Distance, Scores
 from factor_gen.audit.visible import CENTRAL, comparing, surface
 from factor_gen.audit.words import distance
@@ -56,7 +56,6 @@ def audit_rows(
         scores += lm_scores(drawn, lm, device) if lm is not None else []
     scores.sort(key=lambda each: list(FAMILIES).index(each.family))
     baselines = evaluate(scores, drawn, seed)
-    classifiers = [each for each in baselines if each.name in CLASSIFIERS]
     notes += _central(baselines)
     types = Counter(kind.strip().lower() for row in usable for kind in row.error_types if kind.strip())
     flags = flag_rows(tqdm(rows, desc="rows", delay=2, leave=False, unit=" rows"))
@@ -67,7 +66,6 @@ def audit_rows(
         sampled=len(drawn),
         floor=floor(drawn, seed),
         baselines=tuple(baselines),
-        headline=max(classifiers, key=lambda each: each.wins).name if classifiers else "",
         flags=tuple(flags),
         distance=_distance(usable),
         types=dict(types.most_common()),
@@ -87,11 +85,9 @@ def _draw(rows: Sequence[Row], seed: int, sample: int | None) -> tuple[list[Row]
 def _learned(rows: Sequence[Row], seed: int, notes: list[str]) -> list[Scores]:
     parts = folds(rows, seed)
     if len(set(parts)) < 2:
-        notes.append(
-            "one document only, or such as share a text: nothing can be learned from others, so no n-grams and no classifier"
-        )
+        notes.append("one document only, or such as share a text: nothing can be learned from others, so no classifier")
         return []
-    return [ngram_scores(rows, parts), *classifier_scores(rows, parts)]
+    return [classifier_scores(rows, parts)]
 
 
 def _central(baselines: Sequence[Baseline]) -> list[str]:

@@ -127,9 +127,8 @@ class Audit:
     """What a benchmark gives away.
 
     ``rows`` counts all rows, ``unscorable`` those that no model can be scored on, ``sampled`` those that baselines were
-    scored on and ``floor`` is of; flags, distance and types are of all rows. ``headline`` names the stronger of the
-    classifiers. ``notes`` say what was left out and why. A baseline that is above chance by less than ``least_effect`` (a
-    share) is a slight leak.
+    scored on and ``floor`` is of; flags, distance and types are of all rows. ``notes`` say what was left out and why. A baseline
+    that is above chance by less than ``least_effect`` (a share) is a slight leak.
     """
 
     rows: int
@@ -138,7 +137,6 @@ class Audit:
     sampled: int
     floor: Floor
     baselines: tuple[Baseline, ...]
-    headline: str
     flags: tuple[Flag, ...]
     distance: Distance
     types: Mapping[str, int]

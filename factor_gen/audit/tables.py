@@ -6,7 +6,19 @@ from pathlib import Path
 
 from factor_gen.audit.audit import audit_rows
 from factor_gen.audit.fix import Fixed
-from factor_gen.audit.records import COUNTED, DISTANCES, FAMILIES, FEWEST, FILES, LEAST_EFFECT, PROPERTIES, TYPES, Audit, Baseline
+from factor_gen.audit.records import (
+    COUNTED,
+    DISTANCES,
+    FAMILIES,
+    FEWEST,
+    FILES,
+    LEARNED,
+    LEAST_EFFECT,
+    PROPERTIES,
+    TYPES,
+    Audit,
+    Baseline,
+)
 from factor_gen.audit.visible import CENTRAL
 from lm_factuality.benchmarks.declaration import Table
 from lm_factuality.benchmarks.factor.rows import Row
@@ -127,13 +139,13 @@ def fix_table(fixed: Fixed, path: Path) -> Table:
 
 
 def before_and_after(before: Audit, after: Audit) -> Table:
-    """The baselines that count and were above chance before or are after, and the stronger classifier."""
+    """The baselines that count and were above chance before or are after, and what learns."""
     later = {each.name: each for each in after.baselines}
     rows = []
     for each in before.baselines:
         there = later.get(each.name)
         is_found = each.is_above_chance or (there is not None and there.is_above_chance)
-        if each.family in COUNTED and (is_found or each.name == before.headline):
+        if each.family in COUNTED and (is_found or each.family == LEARNED):
             ends = (shown(there.wins), verdict(there, after.least_effect)) if there else ("-", "-")
             rows.append((each.name, shown(each.wins), verdict(each, before.least_effect), *ends))
     return Table("before and after", ("baseline", "#before", "verdict", "#after", "verdict "), tuple(rows))

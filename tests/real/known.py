@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from factor_gen.audit.audit import audit_rows
-from factor_gen.audit.classifier import POOLED
+from factor_gen.audit.classifier import CLASSIFIER
 from factor_gen.audit.read import read_benchmark
 from factor_gen.audit.visible import CENTRAL
 from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing, spaces_before_punctuation
@@ -64,7 +64,7 @@ def of_rows(rows: Sequence[Row]) -> dict[str, Any]:
         "rows": len(rows),
         "central": _percent(audit.baseline(CENTRAL).accuracy),
         "lot": _percent(audit.floor.accuracy),
-        "classifier_pairs": _percent(audit.baseline(POOLED).wins),
+        "classifier_pairs": _percent(audit.baseline(CLASSIFIER).wins),
         "only_true_spaced": sum(each[row.gold] and sum(each) == 1 for each, row in zip(spaced, rows, strict=True)),
     }
 

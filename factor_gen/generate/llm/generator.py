@@ -1,14 +1,17 @@
 """The ``llm`` generator: one prompt an error type, all sentences of a shard at once, every answer on disk before it is used."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from factor_gen.generate.llm.parse import LOSSES, Contradictions, Parsed, parse
+from factor_gen.generate.llm.parse import LOSSES, Contradictions, Parsed, parse, read_numbered
 from factor_gen.records import ERROR_TYPES, LINK, Candidate, Example, last_words
 from factor_gen.settings import GenerateSettings
+from pydantic import BaseModel
+
 from judges.answers import Answer
 from judges.backends import open_backend
 from judges.config import JudgeConfig, load_judge_config
@@ -17,6 +20,8 @@ from judges.store import AnswerStore
 from judges.templates import Prompts, prompt_names
 from judges.typed import Typed
 from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.settings import STRICT, Text, read_settings
+from lm_factuality.ground.suite import read_config
 
 _RULES = 3  # raised when what is read in the same answers can change
 _ITS_OWN_FAULT = ("refused: ", "the prompt has ")  # how errors of judges.backends begin that lie in the request itself
@@ -51,7 +56,9 @@ class LLMGenerator:
                 f"generate: judge {settings.judge}: the {self._config.backend} judge writes no text; name a judge with a model, "
                 "or set generator to rules"
             )
-        self._prompts = Prompts(_overrides(settings.prompts, folder), PROMPTS_FOLDER)
+        overrides = _overrides(settings.prompts, folder)
+        self._numbered = {name for name, each in overrides.items() if isinstance(each, str)}
+        self._prompts = Prompts(overrides, PROMPTS_FOLDER)
         self._opened: Judge | None = None
 
     @property
@@ -82,7 +89,7 @@ class LLMGenerator:
             places = [place for place, each in enumerate(examples) if not each.unused and error_type in each.types]
             if places:
                 subjects = [self._subject(examples[place], error_type) for place in places]
-                found = self._judge.ask_typed(error_type, Contradictions, subjects, f"contradictions: {error_type}")
+                found = self._ask(error_type, subjects)
                 replies.update(zip([(place, error_type) for place in places], found, strict=True))
         _require_answers([each.answer for samples in replies.values() for each in samples])
         parsed = {
@@ -93,6 +100,12 @@ class LLMGenerator:
             each if each.unused else _with(each, [one for kind in each.types for one in parsed.get((place, kind), ())])
             for place, each in enumerate(examples)
         ]
+
+    def _ask(self, error_type: str, subjects: Sequence[Mapping[str, Any]]) -> list[list[Typed[Contradictions]]]:
+        what = f"contradictions: {error_type}"
+        if error_type in self._numbered:
+            return [[read_numbered(each) for each in answers] for answers in self._judge.ask(error_type, subjects, what)]
+        return self._judge.ask_typed(error_type, Contradictions, subjects, what)
 
     def close(self) -> None:
         """Closes the model and the store of its answers."""
@@ -155,15 +168,31 @@ def _judge_config(judge: str, folder: Path) -> JudgeConfig:
     return load_judge_config(beside if is_path and beside.is_file() else judge)
 
 
-def _overrides(prompts: str | None, folder: Path) -> dict[str, Path]:
-    """The user's own templates: ``entity.jinja`` and so on in the folder ``prompts``.
+class _NumberedPrompts(BaseModel):
+    model_config = STRICT
+    predicate: Text | None = None
+    entity: Text | None = None
+    circumstance: Text | None = None
+    coreference: Text | None = None
+    link: Text | None = None
+
+
+def _overrides(prompts: str | None, folder: Path) -> dict[str, Path | str]:
+    """The user's own templates: ``entity.jinja`` and so on in the folder ``prompts``; or, of a YAML file, prompts by error type in
+    the form of the paper's, with ``{context}`` and ``{completion}`` where these go.
 
     Raises:
-        ConfigError: the folder is not there, or holds none.
+        ConfigError: the folder or the file is not there, or holds none.
     """
     if prompts is None:
         return {}
-    found = {path.stem: path for path in sorted((folder / prompts).glob("*.jinja"))}
+    if Path(prompts).suffix in (".yaml", ".yml"):
+        given = read_settings(_NumberedPrompts, read_config(folder / prompts), f"generate: prompts: {prompts}")
+        texts: dict[str, str] = given.model_dump(exclude_none=True)
+        if absent := [name for name, text in texts.items() if "{completion}" not in text]:
+            raise ConfigError(f"generate: prompts: {prompts}: {absent[0]} has no {{completion}}; put it where the sentence goes")
+        return {name: re.sub(r"\{(context|completion)\}", r"{{ \1 }}", text) for name, text in texts.items()}
+    found: dict[str, Path | str] = {path.stem: path for path in sorted((folder / prompts).glob("*.jinja"))}
     if not found:
         known = ", ".join(f"{name}.jinja" for name in prompt_names(PROMPTS_FOLDER))
         raise ConfigError(f"generate: prompts: {folder / prompts}: no template there; expected some of {known}")
