@@ -119,6 +119,23 @@ def shape_table(audit: Audit) -> Table:
     return Table(title, ("", "#here", *(f"#{name}" for name in FILES)), tuple(rows), notes)
 
 
+def type_table(by_rule: Mapping[str, int], judged: Sequence[tuple[str, str | None]] = ()) -> Table:
+    """Error types by rule, and by a judge where it was asked (pairs of rule and judge), beside table 3."""
+    told = [(rule, kind) for rule, kind in judged if kind]
+    rows = []
+    for kind, paper in TYPES.items():
+        here = [by_rule.get(kind, 0) / max(1, sum(by_rule.values()))]
+        here += [sum(each == kind for _, each in told) / len(told)] if told else []
+        rows.append((kind, *map(shown, (*here, *paper))))
+    notes = ["by rule: right in 31 of 40 contradictions of News and Expert that were read"]
+    agreed = f"the judge agrees with the rule on {sum(rule == kind for rule, kind in told)} of {len(told)}"
+    notes += [f"{agreed}; unscored: {len(judged) - len(told)}"] if judged else []
+    columns = ("", "#by rule", *(["#by judge"] if told else []), *(f"#{name}" for name in FILES))
+    return Table(
+        f"error types of {sum(by_rule.values()):,} contradictions, beside table 3 of the paper", columns, tuple(rows), notes
+    )
+
+
 def property_table(audit: Audit, judge: str, rows: int) -> Table:
     """What a judge says of contradictions beside table 2."""
     cells = []

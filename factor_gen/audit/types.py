@@ -1,28 +1,22 @@
-"""Of which error type a contradiction is, found by rule: by what its edit changes (section 3.1 of the paper, after Pagnoni et al.,
-2021)."""
+"""Of which error type a contradiction is, by rule: by what its edit changes (section 3.1 of the paper, after Pagnoni et al., 2021)."""
 
 from collections.abc import Sequence
 
+from factor_gen.audit.records import TYPE_WORDS
 from factor_gen.records import CIRCUMSTANCE, COREFERENCE, ENTITY, LINK, PREDICATE
 from factor_gen.text import Analysis, Tagger, Token
 from factor_gen.text.analysis import NAMES, NATIONALITY, PLACE
 from factor_gen.text.lists import DATA, rows
 
 _PRONOUNS = ("PRP", "PRP$")
-_NEGATIONS = frozenset({"not", "n't", "never", "no", "neither", "nor", "cannot"})
-_COPULAS = frozenset("be is are was were been being 's 're remain remains remained become becomes became seem seems".split())
-_PREPOSITIONS = frozenset("in at on near from to into across within outside inside around over under through".split())
-_TIMES = frozenset("spring summer autumn winter morning afternoon evening night past future today tomorrow yesterday".split())
 _SMALL = ("DT", "IN", "TO", "CC", ".", ",", ":", "POS", "''", "``")  # articles, prepositions and marks that an edit takes along
 
 
 def type_of(completion: str, contradiction: str, tagger: Tagger) -> str:
-    """The error type of an edit that makes ``contradiction`` of ``completion``: predicate where it negates, link where it changes
-    nothing but link words, coreference where it gives a pronoun to somebody else, predicate where it puts another verb, or another
-    property after a copula, circumstance where all that it changes is a place after its preposition, a time, a quantity or an
-    adverb, and entity otherwise.
-
-    Quantities count as circumstances: the paper's prompt for entities leaves them alone.
+    """The error type of the edit that makes ``contradiction`` of ``completion``, the first that holds: predicate where it negates,
+    link where it changes link words alone, coreference where it gives a pronoun to somebody else, predicate where it puts another
+    verb, or another property after a copula, circumstance where all that it changes is a place after its preposition, a time, a
+    quantity or an adverb; else entity. (A quantity is a circumstance: the paper's prompt for entities leaves quantities alone.)
     """
     from rapidfuzz.distance import Levenshtein
 
@@ -32,7 +26,7 @@ def type_of(completion: str, contradiction: str, tagger: Tagger) -> str:
     old = [place for start, end, _, _ in spans for place in range(start, end)]
     new = [place for _, _, start, end in spans for place in range(start, end)]
     before, after = [texts[0].tokens[place] for place in old], [texts[1].tokens[place] for place in new]
-    negations = [sum(token.text.lower() in _NEGATIONS for token in tokens) for tokens in (before, after)]
+    negations = [sum(token.text.lower() in TYPE_WORDS["negations"] for token in tokens) for tokens in (before, after)]
     if negations[0] != negations[1]:
         return PREDICATE
     if _are_links(before) or _are_links(after):
@@ -41,7 +35,8 @@ def type_of(completion: str, contradiction: str, tagger: Tagger) -> str:
         return COREFERENCE
     if any(_is_predicate(texts[1], place) for place in new) or (not new and any(_is_predicate(texts[0], place) for place in old)):
         return PREDICATE
-    content = [(text, place) for text, places in zip(texts, (old, new), strict=True) for place in places if _counts(text, place)]
+    changed = [(text, place) for text, places in zip(texts, (old, new), strict=True) for place in places]
+    content = [(text, place) for text, place in changed if text.tokens[place].tag not in _SMALL]
     return CIRCUMSTANCE if all(_is_circumstance(*each) for each in content) else ENTITY
 
 
@@ -51,25 +46,25 @@ def _are_links(tokens: Sequence[Token]) -> bool:
     return bool(words) and (" ".join(words) in links or links.issuperset(words))
 
 
-def _counts(text: Analysis, place: int) -> bool:
-    return text.tokens[place].tag not in _SMALL
-
-
 def _is_predicate(text: Analysis, place: int) -> bool:
     """Whether a token is a verb, participles before a noun aside, or a property that a copula states."""
     tag, following = text.tokens[place].tag, text.tokens[place + 1 : place + 2]
     if tag in ("VBN", "VBG") and following and following[0].tag.startswith("NN"):
         return False
     words = [token.text.lower() for token in text.tokens[max(0, place - 2) : place]]
-    is_stated = tag.startswith("JJ") and not _COPULAS.isdisjoint(words) and not (following and following[0].tag.startswith("NN"))
+    is_stated = (
+        tag.startswith("JJ")
+        and not TYPE_WORDS["copulas"].isdisjoint(words)
+        and not (following and following[0].tag.startswith("NN"))
+    )
     return tag.startswith(("VB", "MD")) or is_stated
 
 
 def _is_circumstance(text: Analysis, place: int) -> bool:
     token = text.tokens[place]
-    if token.tag.startswith(("RB", "CD")) or token.text.lower() in _TIMES:
+    if token.tag.startswith(("RB", "CD")) or token.text.lower() in TYPE_WORDS["times"]:
         return True
     entity = next((each for each in text.entities if each.start <= token.start < each.end), None)
     if entity is None or entity.kind in {*NAMES, NATIONALITY} - {PLACE}:
         return False
-    return entity.kind != PLACE or text.text[: entity.start].lower().split()[-1:] in [[word] for word in _PREPOSITIONS]
+    return entity.kind != PLACE or not TYPE_WORDS["prepositions"].isdisjoint(text.text[: entity.start].lower().split()[-1:])

@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
 
 from factor_gen.cli.build import at_least
 from lm_factuality.ground.console import print_table
@@ -35,6 +39,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--judge-rows", type=at_least(1), default=100, metavar="N", help="rows that the judge sees (default %(default)s)"
     )
+    parser.add_argument("--types", action="store_true", help="error types by rule, and by --judge, beside table 3 of the paper")
     parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the user's cache)")
     parser.add_argument("--fix", type=Path, metavar="OUT", help="write a cleaned copy (.csv, .jsonl or .parquet)")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write everything that was found")
@@ -81,6 +86,8 @@ def audit(parsed: argparse.Namespace) -> int:
         print_table(*table)
     if parsed.judge is not None:
         found = _judged(parsed, benchmark, found)
+    elif parsed.types:
+        _print_types(benchmark)
     content: dict[str, Any] = {"file": parsed.file, "data": dict(benchmark.provenance), "seed": parsed.seed, **found.to_json()}
     fixed = fix_rows(benchmark.rows) if parsed.fix is not None else None
     if fixed is not None:
@@ -99,12 +106,27 @@ def audit(parsed: argparse.Namespace) -> int:
     return int(parsed.strict and (bool(found.leaks) or any(flag.reason != LARGE_EDIT for flag in found.flags)))
 
 
+def _print_types(benchmark: Benchmark, judged: Sequence[tuple[str, str, str | None]] = ()) -> None:
+    from factor_gen.audit.tables import type_table
+    from factor_gen.audit.types import type_of
+    from factor_gen.settings import TypesSettings
+    from factor_gen.text import load_tagger
+
+    rule = partial(type_of, tagger=load_tagger(TypesSettings()))
+    rows = tqdm([row for row in benchmark.rows if not row.problem], desc="types", delay=2, leave=False)
+    pairs = [(row.choices[row.gold], each) for row in rows for place, each in enumerate(row.choices) if place != row.gold]
+    by_rule = Counter(rule(*pair) for pair in pairs)
+    print_table(*type_table(by_rule, [(rule(true, false), kind) for true, false, kind in judged]))
+
+
 def _judged(parsed: argparse.Namespace, benchmark: Benchmark, found: Audit) -> Audit:
-    from factor_gen.audit.judged import judge_rows, open_judge
+    from factor_gen.audit.judged import judge_rows, judge_types, open_judge
     from factor_gen.audit.tables import property_table
 
     with open_judge(parsed.judge, parsed.store) as judge:
         properties = judge_rows(judge, benchmark.rows, parsed.seed, parsed.judge_rows)
+        if parsed.types:
+            _print_types(benchmark, judge_types(judge, benchmark.rows, parsed.seed, parsed.judge_rows))
         errors, name = judge.usage.errors, judge.name
     found = replace(found, properties=properties)
     print_table(*property_table(found, name, min(parsed.judge_rows, found.rows - found.unscorable)))

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from factor_gen.generate.llm.parse import LOSSES, Contradictions, Parsed, parse, read_numbered
 from factor_gen.records import ERROR_TYPES, LINK, Candidate, Example, last_words
 from factor_gen.settings import GenerateSettings
-from pydantic import BaseModel
-
 from judges.answers import Answer
 from judges.backends import open_backend
 from judges.config import JudgeConfig, load_judge_config
@@ -178,8 +178,8 @@ class _NumberedPrompts(BaseModel):
 
 
 def _overrides(prompts: str | None, folder: Path) -> dict[str, Path | str]:
-    """The user's own templates: ``entity.jinja`` and so on in the folder ``prompts``; or, of a YAML file, prompts by error type in
-    the form of the paper's, with ``{context}`` and ``{completion}`` where these go.
+    """The user's own templates: ``entity.jinja`` and so on in the folder ``prompts``; or, from a YAML file, prompts by error type
+    in the form of the paper's, with ``{context}`` and ``{completion}`` where these go.
 
     Raises:
         ConfigError: the folder or the file is not there, or holds none.
