@@ -15,6 +15,7 @@ from tqdm import tqdm
 from factor_gen.audit.records import FEWEST, TESTED, Baseline, Floor, Scores
 from lm_factuality.benchmarks.factor.floor import floor_of, shares
 from lm_factuality.benchmarks.factor.rows import Row
+from lm_factuality.ground.paired import holm
 
 FOLDS = 5
 _RESAMPLES = 10_000
@@ -71,16 +72,6 @@ def _corrected(baselines: Sequence[Baseline]) -> list[Baseline]:
         told = [index for index in members if not math.isnan(baselines[index].p)]
         corrected |= dict(zip(told, holm([baselines[index].p for index in told]), strict=True))
     return [replace(each, corrected=corrected.get(index)) for index, each in enumerate(baselines)]
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: the k-th smallest of n times n - k + 1, never below one before it, at most 1."""
-    corrected = [1.0] * len(p_values)
-    highest = 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
-        highest = max(highest, min(1.0, p_values[index] * (len(p_values) - rank)))
-        corrected[index] = highest
-    return corrected
 
 
 def _by_document(outcomes: Sequence[Values], documents: Sequence[str]) -> tuple[Array, Array]:

@@ -84,7 +84,7 @@ def judge_rows(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) -
 
 
 def judge_types(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) -> list[tuple[str, str, str | None]]:
-    """(completion, contradiction, error type) of all contradictions of the same rows; None where the judge's reply cannot be used.
+    """(completion, contradiction, error type) of all contradictions of the same rows; None where the reply cannot be used.
 
     Raises:
         BackendDown: the judge cannot be reached; earlier answers are kept.

@@ -10,9 +10,7 @@ from lm_factuality.ground.packaged import load_yaml
 
 SURFACE = "surface"
 LEARNED = "learned"
-BLIND_LM = "language model, blind"
 COMPARES = "compares the choices"
-SEES_PREFIX = "sees the prefix"
 
 _TABLES: Mapping[str, Any] = load_yaml(__package__, "audit.yaml")
 FAMILIES: Mapping[str, str] = _TABLES["families"]
@@ -24,7 +22,7 @@ TYPES: Mapping[str, Sequence[float]] = _TABLES["types"]
 TYPE_WORDS: Mapping[str, frozenset[str]] = {name: frozenset(words) for name, words in _TABLES["type_words"].items()}
 
 COUNTED = (SURFACE, LEARNED)
-TESTED = (COUNTED, (BLIND_LM,), (COMPARES,))  # the families whose p is corrected, together for their number
+TESTED = (COUNTED, (COMPARES,))  # the families whose p is corrected, together for their number
 FEWEST = 10  # documents: fewer say little about others, so that nothing is tested
 LEAST_EFFECT = 0.02  # of pairs won above a half: what is less is a slight leak
 
@@ -128,8 +126,7 @@ class Audit:
     """What a benchmark gives away.
 
     ``rows`` counts all rows, ``unscorable`` those that no model can be scored on, ``sampled`` those that baselines were
-    scored on and ``floor`` is of; flags, distance and types are of all rows. ``notes`` say what was left out and why. A baseline
-    that is above chance by less than ``least_effect`` (a share) is a slight leak.
+    scored on and ``floor`` is of; flags, distance and types are of all rows. ``notes`` say what was left out and why.
     """
 
     rows: int
@@ -143,7 +140,6 @@ class Audit:
     types: Mapping[str, int]
     notes: tuple[str, ...] = ()
     properties: tuple[Property, ...] = ()
-    least_effect: float = LEAST_EFFECT
 
     def baseline(self, name: str) -> Baseline:
         """The baseline of that name; KeyError if there is none."""
@@ -151,7 +147,7 @@ class Audit:
 
     @property
     def leaks(self) -> tuple[str, ...]:
-        """The names of baselines that count and are above chance by ``least_effect`` or more."""
+        """The names of baselines that count and are above chance by :data:`LEAST_EFFECT` or more."""
         return self._found(are_slight=False)
 
     @property
@@ -161,7 +157,7 @@ class Audit:
 
     def _found(self, are_slight: bool) -> tuple[str, ...]:
         found = (each for each in self.baselines if each.is_above_chance and each.family in COUNTED)
-        return tuple(each.name for each in found if (each.effect < self.least_effect) == are_slight)
+        return tuple(each.name for each in found if (each.effect < LEAST_EFFECT) == are_slight)
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON has it; what is not a number is null."""

@@ -1,6 +1,7 @@
 """An audit as tables: titles, columns and cells for the terminal and for a dataset's card."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -45,8 +46,12 @@ def conclusion(audit: Audit, name: str) -> list[str]:
     lines = [f"{name}: {first}."]
     if audit.sampled:
         even = f", not {shown(audit.floor.even)}" if audit.floor.high < audit.floor.even else ""
-        central = f" Whoever compares them finds it in {shown(audit.baseline(CENTRAL).accuracy)}."
-        lines.append(f"Of all choices of a row, knowing nothing picks the true one in {_floor(audit)}{even}.{central}")
+        central = audit.baseline(CENTRAL)
+        advice = ": never show a model all of them, or build with choose: {hide_centre: true}" if central.is_above_chance else ""
+        lines.append(
+            f"Of all choices of a row, knowing nothing picks the true one in {_floor(audit)}{even}. "
+            f"Whoever compares them finds it in {shown(central.accuracy)}{advice}."
+        )
     flagged, distance = len({flag.index for flag in audit.flags}), audit.distance
     spread = f"{shown(distance.mean, '.1f')} ± {shown(distance.deviation, '.1f')}"
     lines.append(f"{flagged:,} of {audit.rows:,} rows should be looked at; edit distance {spread} words.")
@@ -79,13 +84,13 @@ def baseline_table(audit: Audit, name: str) -> Table:
         for each in members:
             pairs, picks = (each.wins, (each.wins_low, each.wins_high)), (each.accuracy, (each.low, each.high))
             cells = [cell for value, ends in (pairs, picks) for cell in (shown(value), interval(ends))]
-            rows.append((each.name, *cells, verdict(each, audit.least_effect)))
+            rows.append((each.name, *cells, verdict(each)))
     notes.append(
         "p: one-sided, of pairs, against signs drawn by lot for each document; corrected by Holm for all baselines that count "
         "together. Ties count half. What learns is tested where it learns from earlier fifths of the documents alone"
     )
     if audit.slight:
-        notes.append(f"slight leaks, less than {100 * audit.least_effect:g} points above chance: {', '.join(audit.slight)}")
+        notes.append(f"slight leaks, less than {100 * LEAST_EFFECT:g} points above chance: {', '.join(audit.slight)}")
     title = f"{name}: {audit.rows:,} rows of {audit.documents:,} documents; baselines on {audit.sampled:,} rows"
     columns = ("baseline", "#pairs won", "#95% interval", "#of all choices", "#95% interval ", "verdict")
     return Table(title, columns, tuple(rows), (*notes, *audit.notes))
@@ -104,36 +109,27 @@ def flag_table(audit: Audit) -> Table:
     return Table(title, ("reason", "#rows", "#share", "first"), tuple(rows) or (("none", "0", shown(0.0), ""),))
 
 
-def shape_table(audit: Audit) -> Table:
-    """Edit distance and error types beside tables 2 and 3."""
-    spreads = (audit.distance.mean, audit.distance.deviation), *DISTANCES
-    rows = [
-        ("edit distance (words)", *(f"{mean:.1f} ± {spread:.1f}" if math.isfinite(mean) else "-" for mean, spread in spreads))
-    ]
-    total = sum(audit.types.values())
-    for kind in dict.fromkeys((*TYPES, *audit.types)) if total else ():
-        shares = (audit.types.get(kind, 0) / total, *TYPES.get(kind, (math.nan,) * len(FILES)))
-        rows.append((kind, *map(shown, shares)))
-    notes = () if total else ("the file does not say of which error type its contradictions are",)
-    title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
-    return Table(title, ("", "#here", *(f"#{name}" for name in FILES)), tuple(rows), notes)
-
-
-def type_table(by_rule: Mapping[str, int], judged: Sequence[tuple[str, str | None]] = ()) -> Table:
-    """Error types by rule, and by a judge where it was asked (pairs of rule and judge), beside table 3."""
+def shape_table(audit: Audit, by_rule: Mapping[str, int] | None = None, judged: Sequence[tuple[str, str | None]] = ()) -> Table:
+    """Edit distance and error types beside tables 2 and 3; types as the file says, by rule, and by a judge where these were asked
+    (``judged`` are pairs of rule and judge)."""
     told = [(rule, kind) for rule, kind in judged if kind]
-    rows = []
-    for kind, paper in TYPES.items():
-        here = [by_rule.get(kind, 0) / max(1, sum(by_rule.values()))]
-        here += [sum(each == kind for _, each in told) / len(told)] if told else []
-        rows.append((kind, *map(shown, (*here, *paper))))
-    notes = ["by rule: right in 31 of 40 contradictions of News and Expert that were read"]
-    agreed = f"the judge agrees with the rule on {sum(rule == kind for rule, kind in told)} of {len(told)}"
-    notes += [f"{agreed}; unscored: {len(judged) - len(told)}"] if judged else []
-    columns = ("", "#by rule", *(["#by judge"] if told else []), *(f"#{name}" for name in FILES))
-    return Table(
-        f"error types of {sum(by_rule.values()):,} contradictions, beside table 3 of the paper", columns, tuple(rows), notes
-    )
+    found = {"here": audit.types, "by rule": by_rule or {}, "by judge": Counter(kind for _, kind in told)}
+    sources = {name: counts for name, counts in found.items() if counts or name == "here"}
+    means = [f"{mean:.1f} ± {spread:.1f}" if math.isfinite(mean) else "-" for mean, spread in (_distance(audit), *DISTANCES)]
+    rows = [("edit distance (words)", means[0], *[""] * (len(sources) - 1), *means[1:])]
+    for kind in dict.fromkeys((*TYPES, *audit.types)) if any(sources.values()) else ():
+        here = [counts.get(kind, 0) / sum(counts.values()) if counts else math.nan for counts in sources.values()]
+        rows.append((kind, *map(shown, (*here, *TYPES.get(kind, (math.nan,) * len(FILES))))))
+    notes = [] if any(sources.values()) else ["the file does not say of which types its contradictions are; --types finds out"]
+    notes += ["by rule: right in 31 of 40 contradictions of News and Expert that were read"] if by_rule else []
+    agree = sum(rule == kind for rule, kind in told)
+    notes += [f"judge and rule agree on {agree} of {len(told)}; unscored: {len(judged) - len(told)}"] if judged else []
+    title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
+    return Table(title, ("", *(f"#{name}" for name in (*sources, *FILES))), tuple(rows), tuple(notes))
+
+
+def _distance(audit: Audit) -> tuple[float, float]:
+    return audit.distance.mean, audit.distance.deviation
 
 
 def property_table(audit: Audit, judge: str, rows: int) -> Table:
@@ -163,8 +159,8 @@ def before_and_after(before: Audit, after: Audit) -> Table:
         there = later.get(each.name)
         is_found = each.is_above_chance or (there is not None and there.is_above_chance)
         if each.family in COUNTED and (is_found or each.family == LEARNED):
-            ends = (shown(there.wins), verdict(there, after.least_effect)) if there else ("-", "-")
-            rows.append((each.name, shown(each.wins), verdict(each, before.least_effect), *ends))
+            ends = (shown(there.wins), verdict(there)) if there else ("-", "-")
+            rows.append((each.name, shown(each.wins), verdict(each), *ends))
     return Table("before and after", ("baseline", "#before", "verdict", "#after", "verdict "), tuple(rows))
 
 
@@ -181,15 +177,15 @@ def card_figures(rows: Sequence[Row], seed: int = 0) -> Mapping[str, Mapping[str
             "pairs won": each.wins,
             "95% interval": f"{each.wins_low:.3f} to {each.wins_high:.3f}",
             "of all choices": each.accuracy,
-            "verdict": verdict(each, audit.least_effect),
+            "verdict": verdict(each),
         }
         for each in audit.baselines
     }
     return figures | {"knowing nothing (the floor)": {"rows": audit.sampled, "of all choices": audit.floor.accuracy}}
 
 
-def verdict(baseline: Baseline, least_effect: float = LEAST_EFFECT) -> str:
-    """In words, with the corrected p of pairs; what is above chance by less than ``least_effect`` (a share) is a slight leak."""
+def verdict(baseline: Baseline) -> str:
+    """In words, with the corrected p of pairs; what is above chance by less than :data:`LEAST_EFFECT` is slight."""
     if baseline.corrected is None:
         return "not counted"
     if math.isnan(baseline.corrected):
@@ -199,4 +195,4 @@ def verdict(baseline: Baseline, least_effect: float = LEAST_EFFECT) -> str:
     over = f"above chance by {100 * baseline.effect:.1f} points, {_p(baseline)}"
     if baseline.family not in COUNTED:
         return f"{over}; not counted"
-    return f"slight leak, {over}" if baseline.effect < least_effect else over
+    return f"slight leak, {over}" if baseline.effect < LEAST_EFFECT else over

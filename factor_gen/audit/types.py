@@ -1,4 +1,4 @@
-"""Of which error type a contradiction is, by rule: by what its edit changes (section 3.1 of the paper, after Pagnoni et al., 2021)."""
+"""Of which error type a contradiction is, by rule: by what its edit changes (section 3.1, after Pagnoni et al., 2021)."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,11 @@ _SMALL = ("DT", "IN", "TO", "CC", ".", ",", ":", "POS", "''", "``")  # articles,
 
 
 def type_of(completion: str, contradiction: str, tagger: Tagger) -> str:
-    """The error type of the edit that makes ``contradiction`` of ``completion``, the first that holds: predicate where it negates,
-    link where it changes link words alone, coreference where it gives a pronoun to somebody else, predicate where it puts another
-    verb, or another property after a copula, circumstance where all that it changes is a place after its preposition, a time, a
-    quantity or an adverb; else entity. (A quantity is a circumstance: the paper's prompt for entities leaves quantities alone.)
+    """The error type of the edit that makes ``contradiction`` of ``completion``, the first that holds: predicate where it
+    negates, link where it changes link words alone, coreference where it gives a pronoun to somebody else, predicate where it
+    puts another verb, or another property after a copula, circumstance where all that it changes is a place after its
+    preposition, a time, a quantity or an adverb; else entity. (A quantity is a circumstance: the paper's prompt for entities
+    leaves quantities alone.)
     """
     from rapidfuzz.distance import Levenshtein
 

@@ -91,15 +91,6 @@ def test_a_task_yaml_with_a_language_model(
     assert "20 of 40 rows" in capsys.readouterr().out
 
 
-def test_what_is_a_leak_is_for_the_user_to_say(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    everything = tmp_path / "all.json"
-    main(["audit", str(table), "--sample", "30", "--least-effect", "49", "--json", str(everything), "--verbose"])
-    found = json.loads(everything.read_text(encoding="utf-8"))
-    assert found["leaks"] == []
-    assert "most spaces before punctuation" in found["slight"]
-    assert "slight leak, above chance by" in capsys.readouterr().out
-
-
 def _write(path: Path, rows: list[list[str]], names: list[str]) -> Path:
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([names, *rows])
@@ -126,13 +117,6 @@ def test_a_table_with_full_prefixes_alone(tmp_path: Path, capsys: pytest.Capture
     assert main(["audit", str(_write(tmp_path / "none.csv", rows, ["doc_id", "before", *_NAMES[2:]]))]) == 1
     message = capsys.readouterr().err
     assert all(name in message for name in ("turncated_prefixes", "truncated_prefixes", "'prefix'", "full_prefix"))
-
-
-@pytest.mark.parametrize("points", ["-1", "much", "nan", "101"])
-def test_points_are_points(table: Path, points: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["audit", str(table), "--least-effect", points])
-    assert "expected percentage points from 0 to 100" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

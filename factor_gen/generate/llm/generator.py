@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from factor_gen.generate.llm.parse import LOSSES, Contradictions, Parsed, parse, read_numbered
 from factor_gen.records import ERROR_TYPES, LINK, Candidate, Example, last_words
 from factor_gen.settings import GenerateSettings
@@ -20,7 +18,6 @@ from judges.store import AnswerStore
 from judges.templates import Prompts, prompt_names
 from judges.typed import Typed
 from lm_factuality.ground.errors import BackendDown, ConfigError
-from lm_factuality.ground.settings import STRICT, Text, read_settings
 from lm_factuality.ground.suite import read_config
 
 _RULES = 3  # raised when what is read in the same answers can change
@@ -168,15 +165,6 @@ def _judge_config(judge: str, folder: Path) -> JudgeConfig:
     return load_judge_config(beside if is_path and beside.is_file() else judge)
 
 
-class _NumberedPrompts(BaseModel):
-    model_config = STRICT
-    predicate: Text | None = None
-    entity: Text | None = None
-    circumstance: Text | None = None
-    coreference: Text | None = None
-    link: Text | None = None
-
-
 def _overrides(prompts: str | None, folder: Path) -> dict[str, Path | str]:
     """The user's own templates: ``entity.jinja`` and so on in the folder ``prompts``; or, from a YAML file, prompts by error type
     in the form of the paper's, with ``{context}`` and ``{completion}`` where these go.
@@ -187,10 +175,11 @@ def _overrides(prompts: str | None, folder: Path) -> dict[str, Path | str]:
     if prompts is None:
         return {}
     if Path(prompts).suffix in (".yaml", ".yml"):
-        given = read_settings(_NumberedPrompts, read_config(folder / prompts), f"generate: prompts: {prompts}")
-        texts: dict[str, str] = given.model_dump(exclude_none=True)
-        if absent := [name for name, text in texts.items() if "{completion}" not in text]:
-            raise ConfigError(f"generate: prompts: {prompts}: {absent[0]} has no {{completion}}; put it where the sentence goes")
+        texts = read_config(folder / prompts)
+        for name, text in texts.items() if isinstance(texts, dict) else [(prompts, "")]:
+            if name not in ERROR_TYPES or "{completion}" not in str(text):
+                wanted = f"one of {', '.join(ERROR_TYPES)} with a prompt that holds {{completion}}"
+                raise ConfigError(f"generate: prompts: {folder / prompts}: found {name!r}: {text!r:.80}; expected {wanted}")
         return {name: re.sub(r"\{(context|completion)\}", r"{{ \1 }}", text) for name, text in texts.items()}
     found: dict[str, Path | str] = {path.stem: path for path in sorted((folder / prompts).glob("*.jinja"))}
     if not found:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from scipy.stats import binomtest
 
-from factor_gen.audit.evaluate import evaluate, holm, won
+from factor_gen.audit.evaluate import evaluate, won
 from factor_gen.audit.records import BLIND_LM, COMPARES, LEARNED, SEES_PREFIX, SURFACE, Baseline, Scores
 from factor_gen.audit.tables import verdict
 from lm_factuality.benchmarks.factor.rows import Row
@@ -104,7 +105,7 @@ def test_what_sees_the_prefix_is_not_tested() -> None:
 def test_little_is_a_slight_leak() -> None:
     found = Baseline("test", SURFACE, 736, 736, 0.507, 0.503, 0.511, 0.256, 0.253, 0.261, 0.0001, 0.002)
     assert verdict(found) == "slight leak, above chance by 0.7 points, p = 0.002"
-    assert verdict(found, 0.005) == "above chance by 0.7 points, p = 0.002"
+    assert verdict(replace(found, wins=0.56)) == "above chance by 6.0 points, p = 0.002"
 
 
 def test_ties_are_broken_by_lot() -> None:
@@ -120,12 +121,6 @@ def test_rows_without_scores_are_in_no_figure() -> None:
     (none,) = evaluate([Scores("nothing", SURFACE, [None] * 40)], _ROWS)
     assert none.rows == 0
     assert math.isnan(none.accuracy)
-
-
-def test_holm() -> None:
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.9, 0.8]) == [1.0, 1.0]
-    assert holm([]) == []
 
 
 def test_families_that_count_are_corrected_together_and_those_that_compare() -> None:
