@@ -68,7 +68,6 @@ def describe(settings: BuildSettings) -> dict[str, Any]:
     about = dataclasses.asdict(settings)
     for key in (*_NOT_IN_YAML, "engine", "workers", "shard"):  # the output is the same however the work is shared out
         del about[key]
-    about["types"]["types"] = list(about["types"]["types"])
     for *sections, key in _PATHS:
         values = about
         for section in sections:
@@ -84,8 +83,8 @@ def describe(settings: BuildSettings) -> dict[str, Any]:
 
 def _without_empty(about: Any) -> Any:
     if not isinstance(about, dict):
-        return about
-    return {key: _without_empty(value) for key, value in about.items() if value is not None and value != ""}
+        return list(about) if isinstance(about, tuple) else about
+    return {key: _without_empty(value) for key, value in about.items() if value not in (None, "", {})}
 
 
 def _idle_keys(content: Mapping[str, Any], folder: Path) -> dict[tuple[str, str], str]:

@@ -124,10 +124,10 @@ def _identity(row: Record, settings: CorpusSettings, number: str) -> str:
 
 def _missing(part: str, name: str, row: Record) -> str:
     names = [str(each) for each in row.values]
-    return (
-        f"no column {name!r}{did_you_mean(name, names)}; found {', '.join(map(repr, names)) or 'none'}; "
-        f"name the one with the {part}: corpus: {{{part}: NAME}}"
-    )
+    found = f"no column {name!r}{did_you_mean(name, names)}; found {', '.join(map(repr, names)) or 'none'}"
+    if part == "where":
+        return f"{found}; corpus.text or corpus.where asks for it: name another there"
+    return f"{found}; name the one with the {part}: corpus: {{{part}: NAME}}"
 
 
 def distinct(documents: Iterable[Document]) -> Iterator[Example]:

@@ -75,20 +75,19 @@ def test_strict_fails_where_something_is_found(table: Path, tmp_path: Path) -> N
     assert main(["audit", str(fixed), "--strict"]) == 0
 
 
-def test_a_task_yaml_with_a_language_model(
-    table: Path, tmp_path: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_task_yaml_with_types(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task = tmp_path / "leaky.yaml"
     content = {"include": str(TASKS / "factor" / "_factor.yaml"), "task": "leaky", "dataset_path": table.name}
     task.write_text(yaml.safe_dump(content), encoding="utf-8")
     everything = tmp_path / "all.json"
-    assert main(["audit", str(task), "--lm", str(checkpoint), "--sample", "20", "--json", str(everything), "--verbose"]) == 0
-    found = {each["name"]: each for each in json.loads(everything.read_text(encoding="utf-8"))["baselines"]}
-    without, with_prefix = (found[f"LM {how} prefix ({checkpoint})"] for how in ("without", "with"))
-    assert without["rows"] == with_prefix["rows"] == 20
-    assert without["corrected"] is not None
-    assert with_prefix["corrected"] is None
-    assert "20 of 40 rows" in capsys.readouterr().out
+    assert main(["audit", str(task), "--types", "--sample", "20", "--json", str(everything), "--verbose"]) == 0
+    assert all(each["rows"] == 20 for each in json.loads(everything.read_text(encoding="utf-8"))["baselines"])
+    shown = capsys.readouterr().out
+    assert "20 of 40 rows" in shown
+    (predicates,) = (line.split() for line in shown.splitlines() if line.strip().startswith("predicate"))
+    assert predicates[1] == "0.0%"  # the file's own types
+    assert float(predicates[2].rstrip("%")) > 10  # by rule
+    assert "right in 31 of 40" in shown
 
 
 def _write(path: Path, rows: list[list[str]], names: list[str]) -> Path:
@@ -127,7 +126,6 @@ def test_a_table_with_full_prefixes_alone(tmp_path: Path, capsys: pytest.Capture
         (["no_such_factor"], "is no task, group, YAML or data file"),
         (["felm_segment_cot"], "no FACTOR task"),
         (["{table}", "--fix", "out.xlsx"], "expected one of .csv, .jsonl, .parquet"),
-        (["{table}", "--lm", "/no/such/model"], "the language model '/no/such/model' cannot be loaded"),
         (["{folder}"], "is a folder"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binomtest
 
 from factor_gen.audit.evaluate import evaluate, won
-from factor_gen.audit.records import BLIND_LM, COMPARES, LEARNED, SEES_PREFIX, SURFACE, Baseline, Scores
+from factor_gen.audit.records import COMPARES, LEARNED, SURFACE, Baseline, Scores
 from factor_gen.audit.tables import verdict
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.statistics import Outcome, bootstrap_interval
@@ -97,11 +97,6 @@ def test_what_is_learned_is_tested_by_its_forward_scores() -> None:
     assert found.p > 0.99
 
 
-def test_what_sees_the_prefix_is_not_tested() -> None:
-    (found,) = evaluate([_scores(40, SEES_PREFIX)], _ROWS)
-    assert (found.corrected, verdict(found)) == (None, "not counted")
-
-
 def test_little_is_a_slight_leak() -> None:
     found = Baseline("test", SURFACE, 736, 736, 0.507, 0.503, 0.511, 0.256, 0.253, 0.261, 0.0001, 0.002)
     assert verdict(found) == "slight leak, above chance by 0.7 points, p = 0.002"
@@ -124,8 +119,8 @@ def test_rows_without_scores_are_in_no_figure() -> None:
 
 
 def test_families_that_count_are_corrected_together_and_those_that_compare() -> None:
-    families = (SURFACE, SURFACE, LEARNED, BLIND_LM, COMPARES, COMPARES)
+    families = (SURFACE, SURFACE, LEARNED, COMPARES, COMPARES)
     values = [[2.0, 1, 0, 0] if number < 26 else [0.0, 2, 1, 1] for number in range(40)]
     found = evaluate([Scores("test", family, values) for family in families], _ROWS)
     assert 0 < found[0].p < 0.1
-    assert [each.corrected for each in found] == [times * found[0].p for times in (3, 3, 3, 1, 2, 2)]
+    assert [each.corrected for each in found] == [times * found[0].p for times in (3, 3, 3, 2, 2)]
