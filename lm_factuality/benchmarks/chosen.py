@@ -201,7 +201,7 @@ class Figure:
     worst: float | None
     best: float | None
     caution: str
-    floor: float | None = None
+    floor: float | None
 
 
 def headline(task: TaskResult) -> str | None:
