@@ -130,7 +130,8 @@ def test_places_mean_nothing_where_the_true_one_has_its_own(clean: Audit) -> Non
 def test_a_vocabulary_of_contradictions_is_found_by_the_classifier_and_by_nothing_that_is_seen() -> None:
     change = on_false(lambda text: text.replace("spring", "winter"))  # of the same length
     found = audit_rows(synthetic(100, change, share=0.6))
-    assert found.leaks == (CLASSIFIER,)
+    assert CLASSIFIER in found.leaks
+    assert not [name for name in found.leaks if name.startswith(("most", "least"))]
     assert found.baseline(CLASSIFIER).accuracy > 0.6
 
 
