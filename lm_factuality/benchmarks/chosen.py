@@ -201,7 +201,7 @@ class Figure:
     worst: float | None
     best: float | None
     caution: str
-    floor: float | None
+    floor: float | None = field(default=None, kw_only=True)
 
 
 def headline(task: TaskResult) -> str | None:
@@ -230,7 +230,7 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
     judges = [judge, judge.get("first"), judge.get("then")] if isinstance(judge, Mapping) else []
     caution = next(filter(None, (capabilities(str((each or {}).get("backend"))).caution for each in judges)), "")
     floor = benchmark.floor(task, metric) if benchmark else None
-    return Figure(metric, value, low, high, stderr, task.effective, unscored, worst, best, caution, floor)
+    return Figure(metric, value, low, high, stderr, task.effective, unscored, worst, best, caution, floor=floor)
 
 
 def measure_of(task: TaskResult, metric: str) -> Measure | None:

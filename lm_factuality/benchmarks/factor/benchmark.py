@@ -39,7 +39,8 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
     """By the task's protocol, over the error types of all rows. Runs of earlier releases lack the finer scores and the floor."""
     types = sorted({kind for row in rows for kind in row["doc"]["error_types"] if kind})
     protocol = str(task.metadata.get("protocol", "paper"))
-    later = tuple(name for name in (*metrics.FINER, metrics.FLOOR) if name not in task.metrics)
+    later = () if "brier_score" in task.metrics else metrics.FINER
+    later += () if metrics.FLOOR in task.metrics else (metrics.FLOOR,)
 
     def row_metrics(row: Row) -> dict[str, Any]:
         found = metrics.row_metrics(row["doc"], row["scores"], protocol, types)
