@@ -39,7 +39,7 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
     """By the task's protocol, over the error types of all rows. Runs of earlier releases lack the finer scores and the floor."""
     types = sorted({kind for row in rows for kind in row["doc"]["error_types"] if kind})
     protocol = str(task.metadata.get("protocol", "paper"))
-    later = () if "brier_score" in task.metrics else metrics.FINER
+    later: tuple[str, ...] = () if "brier_score" in task.metrics else metrics.FINER
     later += () if metrics.FLOOR in task.metrics else (metrics.FLOOR,)
 
     def row_metrics(row: Row) -> dict[str, Any]:
