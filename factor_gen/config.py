@@ -70,7 +70,6 @@ def describe(settings: BuildSettings) -> dict[str, Any]:
     about = dataclasses.asdict(settings)
     for key in (*_NOT_IN_YAML, "engine", "workers", "shard"):  # the output is the same however the work is shared out
         del about[key]
-    about["types"]["types"] = list(about["types"]["types"])
     for *sections, key in _PATHS:
         values = about
         for section in sections:
@@ -86,8 +85,8 @@ def describe(settings: BuildSettings) -> dict[str, Any]:
 
 def _without_empty(about: Any) -> Any:
     if not isinstance(about, dict):
-        return about
-    return {key: _without_empty(value) for key, value in about.items() if value is not None and value != ""}
+        return list(about) if isinstance(about, tuple) else about
+    return {key: _without_empty(value) for key, value in about.items() if value not in (None, "", {})}
 
 
 def _idle_keys(content: Mapping[str, Any], folder: Path) -> dict[tuple[str, str], str]:
@@ -104,7 +103,7 @@ def _idle_keys(content: Mapping[str, Any], folder: Path) -> dict[tuple[str, str]
     if isinstance(path, str) and _value(content, "corpus", "dataset") is None:
         found |= {("corpus", key): _OF_A_DATASET for key in ("config", "split", "revision")}
         if is_text(folder, path):
-            found |= {("corpus", key): _OF_A_TABLE for key in ("text", "id")}
+            found |= {("corpus", key): _OF_A_TABLE for key in ("text", "id", "where")}
     return found
 
 

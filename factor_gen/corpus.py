@@ -113,9 +113,10 @@ def dataset_rows(settings: BuildSettings, commit: str | None) -> Iterator[Record
     """
     corpus, where = settings.corpus, f"corpus.dataset {settings.corpus.dataset!r}"
     source = local_folder(settings) or corpus.dataset or ""
-    rows = stream(source, corpus.config, corpus.split, commit, where, "corpus: {dataset: NAME, split: NAME}")
-    for number, values in enumerate(rows, start=1):
-        yield Record(f"{corpus.dataset}[{corpus.split}], row {number}", values)
+    for split in corpus.split.split("+"):  # which the datasets library takes only where it doesn't stream
+        rows = stream(source, corpus.config, split.strip(), commit, where, "corpus: {dataset: NAME, split: NAME}")
+        for number, values in enumerate(rows, start=1):
+            yield Record(f"{corpus.dataset}[{split.strip()}], row {number}", values)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """All documents of a corpus, one after the other, as the first stage's examples."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,6 +11,7 @@ from struct import unpack
 
 from factor_gen.corpus import TEXTS, CorpusFile, current_commit, dataset_rows, find_files, local_folder
 from factor_gen.language import ENGLISH
+from factor_gen.recipe import columns_of, is_template, left_out, render
 from factor_gen.records import Document, Example, whole
 from factor_gen.settings import BuildSettings, CorpusSettings
 from factor_gen.stages import READ
@@ -21,30 +23,34 @@ from lm_factuality.ground.tables import Reader, Record, csv_rows, jsonl_rows, pa
 CLEANING = 1  # raised when texts are unwrapped in another way, or other sentences count as repeated
 
 
-def read_documents(settings: BuildSettings, commit: str | None = None) -> Iterator[Document]:
+def read_documents(
+    settings: BuildSettings, commit: str | None = None, filtered: Counter[str] | None = None
+) -> Iterator[Document]:
     """The first ``corpus.documents`` documents (all, if None), in the order of the files, never more than a few in memory.
 
-    A dataset of the Hub is read at ``commit``, which :func:`factor_gen.corpus.corpus_record` knows; None asks for it.
+    A dataset of the Hub is read at ``commit``, which :func:`factor_gen.corpus.corpus_record` knows; None asks for it. Rows that
+    ``corpus.where`` leaves out are counted in ``filtered``, by reason.
 
     Raises:
         DataError: files that aren't there or cannot be read; a row that is none, with its file and line.
     """
-    corpus = settings.corpus
+    corpus, counts = settings.corpus, Counter[str]() if filtered is None else filtered
     if corpus.dataset is None:
-        documents = chain.from_iterable(_read_file(file, corpus) for file in find_files(settings))
+        documents = chain.from_iterable(_read_file(file, corpus, counts) for file in find_files(settings))
         return islice(documents, corpus.documents)
     if local_folder(settings) is None:
         commit = commit or current_commit(settings)
-    return islice(_documents(dataset_rows(settings, commit), corpus, str), corpus.documents)
+    return islice(_documents(dataset_rows(settings, commit), corpus, str, counts), corpus.documents)
 
 
-def _read_file(file: CorpusFile, settings: CorpusSettings) -> Iterator[Document]:
+def _read_file(file: CorpusFile, settings: CorpusSettings, filtered: Counter[str]) -> Iterator[Document]:
+    needed = [*columns_of(settings.text, settings.where), *([settings.id] if settings.id else [])]
     readers: Mapping[str, Reader] = {
         ".jsonl": jsonl_rows,
         ".jsonl.gz": jsonl_rows,
         ".ndjson": jsonl_rows,
         ".csv": partial(csv_rows, repeated_columns=True),
-        ".parquet": partial(parquet_rows, needed=[settings.text, *([settings.id] if settings.id else [])], optional=["id"]),
+        ".parquet": partial(parquet_rows, needed=needed, optional=["id"]),
     }
     name = file.path.name.lower()
     ending = next((each for each in readers if name.endswith(each)), file.path.suffix.lower())
@@ -57,7 +63,7 @@ def _read_file(file: CorpusFile, settings: CorpusSettings) -> Iterator[Document]
         )
     if ending == ".csv" and file.path.stat().st_size == 0:
         raise DataError(f"{file.path}: empty; expected a header and a document a row")
-    return _documents(readers[ending](file.path), settings, file.number)
+    return _documents(readers[ending](file.path), settings, file.number, filtered)
 
 
 def _text_document(file: CorpusFile) -> Document:
@@ -76,17 +82,34 @@ def _text_document(file: CorpusFile) -> Document:
     return Document(file.id, text.removeprefix("\ufeff"), str(file.path))
 
 
-def _documents(rows: Iterator[Record | str], settings: CorpusSettings, numbered: Callable[[int], str]) -> Iterator[Document]:
+def _documents(
+    rows: Iterator[Record | str], settings: CorpusSettings, numbered: Callable[[int], str], filtered: Counter[str]
+) -> Iterator[Document]:
     """The document in each row, ``numbered`` where the row has no id. A null text is an empty one."""
+    needed = columns_of(settings.text, settings.where)
     for number, row in enumerate(rows, start=1):
         if isinstance(row, str):
             raise DataError(row)
-        if settings.text not in row.values:
-            raise DataError(f"{row.location}: {_missing('text', settings.text, row)}")
-        text = row.values[settings.text]
-        if text is not None and not isinstance(text, str):
-            raise DataError(f"{row.location}: {settings.text!r} is a {type(text).__name__}, expected the text of a document")
+        if absent := [name for name in needed if name not in row.values]:
+            raise DataError(f"{row.location}: {_missing('where' if absent[0] != settings.text else 'text', absent[0], row)}")
+        if reason := left_out(settings.where, row.values):
+            filtered[reason] += 1
+            continue
+        text = _text(row, settings.text)
         yield Document(_identity(row, settings, numbered(number)), whole(text or ""), row.location)
+
+
+def _text(row: Record, source: str) -> str | None:
+    """The text in the column ``source``, or what the template ``source`` makes of the row."""
+    if is_template(source):
+        try:
+            return render(source, row.values)
+        except ValueError as error:
+            raise DataError(f"{row.location}: the template of corpus.text {error}; change corpus.text or the row") from error
+    text = row.values[source]
+    if text is not None and not isinstance(text, str):
+        raise DataError(f"{row.location}: {source!r} is a {type(text).__name__}, expected the text of a document")
+    return text
 
 
 def _identity(row: Record, settings: CorpusSettings, number: str) -> str:
@@ -108,10 +131,10 @@ def _identity(row: Record, settings: CorpusSettings, number: str) -> str:
 
 def _missing(part: str, name: str, row: Record) -> str:
     names = [str(each) for each in row.values]
-    return (
-        f"no column {name!r}{did_you_mean(name, names)}; found {', '.join(map(repr, names)) or 'none'}; "
-        f"name the one with the {part}: corpus: {{{part}: NAME}}"
-    )
+    found = f"no column {name!r}{did_you_mean(name, names)}; found {', '.join(map(repr, names)) or 'none'}"
+    if part == "where":
+        return f"{found}; corpus.text or corpus.where asks for it: name another there"
+    return f"{found}; name the one with the {part}: corpus: {{{part}: NAME}}"
 
 
 def distinct(documents: Iterable[Document], unwrapped: bool = False, language: str = ENGLISH) -> Iterator[Example]:

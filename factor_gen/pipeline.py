@@ -1,6 +1,7 @@
 """A whole build: read, then the stages over all shards, then the choice and the files of the benchmark."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -40,7 +41,7 @@ class Built:
     """What a build made: its files by what they are (none if it ended at an earlier stage), and what became of the documents.
 
     ``unused`` counts documents by stage and reason; ``rows`` are those that got to the end of the last stage that ran. ``lost``
-    counts by reason what a generator wrote and could not be used.
+    counts by reason what a generator wrote and could not be used, ``filtered`` the rows of tables that ``corpus.where`` left out.
     """
 
     out: Path
@@ -49,6 +50,7 @@ class Built:
     unused: Mapping[tuple[str, str], int]
     lost: Mapping[str, int]
     files: Mapping[str, Path] = field(default_factory=dict)
+    filtered: Mapping[str, int] = field(default_factory=dict)
 
 
 def build(
@@ -85,6 +87,7 @@ def build(
         corpus = {
             name: getattr(settings.corpus, name) for name in ("config", "split", "text", "id", "documents", "unwrap", "language")
         }
+        corpus |= {"where": {name: each.said for name, each in settings.corpus.where.items()}} if settings.corpus.where else {}
         reads = {"corpus": record.describe(), **corpus, "shard": settings.shard, "cleaning": CLEANING}
         goal = goal_of(settings)
         stages = [(READ, reads), *fingerprints.items()]
@@ -99,14 +102,16 @@ def build(
         run_shards(settings, list(_steps(read, draws, goal)), shards, opener)
         examples = best_draws([draw[-1] for draw in draws] or [read], shards, goal)
         if until == CHOOSE:
-            written = _written(settings, examples, out, record, fingerprints, command)
+            described = {**record.describe(), **({"left_out": filtered} if (filtered := read.filtered) else {})}
+            written = _written(settings, examples, out, described, fingerprints, command)
             counts, files = written.counts, written.files
         else:
             counts, files = Counts(), {}
             for example in examples:
                 counts.add(example)
     rows = counts.documents - counts.unused.total()
-    return Built(out, counts.documents, rows, counts.unused, dict(sorted(counts.lost.items())), files)
+    lost = dict(sorted(counts.lost.items()))
+    return Built(out, counts.documents, rows, counts.unused, lost, files, read.filtered)
 
 
 def _steps(read: StageFolder, draws: Sequence[Sequence[StageFolder]], goal: Goal) -> Iterator[list[Step]]:
@@ -121,14 +126,14 @@ def _written(
     settings: BuildSettings,
     examples: Iterator[Example],
     out: Path,
-    record: CorpusRecord,
+    corpus: Mapping[str, Any],
     fingerprints: Mapping[str, Mapping[str, Any]],
     command: str,
 ) -> Written:
     kept = Reservoir(settings.seed)
     items = kept.watch(choose_rows(settings.choose, settings.seed, examples))
     stages = {name: portable(fingerprint) for name, fingerprint in fingerprints.items()}
-    provenance = Provenance(describe(settings), record.describe(), stages, command)
+    provenance = Provenance(describe(settings), corpus, stages, command)
     return write_benchmark(settings, items, out, provenance, lambda: card_figures(kept.rows, settings.seed))
 
 
@@ -163,13 +168,15 @@ def _read(settings: BuildSettings, record: CorpusRecord, folder: StageFolder) ->
     if (done := folder.shards) is not None:
         return done
     check_language(read_documents(settings, record.commit), settings.corpus.language)
-    documents = tqdm(read_documents(settings, record.commit), desc=READ, unit=" documents", delay=2)
+    filtered: Counter[str] = Counter()
+    documents = tqdm(read_documents(settings, record.commit, filtered), desc=READ, unit=" documents", delay=2)
     shards = 0
     for shard in split(distinct(documents, settings.corpus.unwrap, settings.corpus.language), settings.shard):
         if not folder.has(shards):
             folder.write(shards, shard)
         shards += 1
     if not shards:
-        raise DataError("the corpus holds no documents; look at corpus in the YAML: path or dataset, and documents")
-    folder.finish(shards)
+        why = "".join(f"; {count:,} rows are left out: {reason}" for reason, count in filtered.most_common(5))
+        raise DataError(f"the corpus holds no documents; look at corpus in the YAML: path or dataset, where, and documents{why}")
+    folder.finish(shards, filtered)
     return shards

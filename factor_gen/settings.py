@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from factor_gen.language import ENGLISH, RULES
+from factor_gen.recipe import DocumentText, Where
 from factor_gen.records import ERROR_TYPES, ErrorType
 from lm_factuality.ground.settings import FORBID, Integer, Number, Text, Truth
 
@@ -61,7 +62,8 @@ class CorpusSettings:
     config: Text | None = None
     split: Text = "train"
     revision: Text | None = None
-    text: Text = "text"  # column or key
+    text: DocumentText = "text"  # column or key, or a template over several
+    where: Where = field(default_factory=dict)  # rows that fail one of these are left out, and counted
     id: Text | None = None  # column or key; None: "id" where there is one, else the number of the row
     documents: Count | None = None  # at most
     unwrap: Truth = True  # join the lines of paragraphs that were broken at a width; the paper's: false
@@ -106,7 +108,7 @@ class GenerateSettings:
     judge: Annotated[Text | None, Field(validate_default=True), AfterValidator(_of_the_llm)] = None
     per_type: Count = 4  # contradictions that one prompt asks for, or that rules make of a type at most
     context: Natural = 100  # words before the completion that the model sees; link sees none
-    prompts: Text | None = None  # a folder with own templates
+    prompts: Text | None = None  # a folder with own templates, or a YAML file with prompts in the form of the paper's
 
 
 @dataclass(frozen=True)

@@ -108,9 +108,15 @@ class StageFolder:
         shards = done.get("shards") if isinstance(done, Mapping) else None
         return shards if isinstance(shards, int) else None
 
-    def finish(self, shards: int) -> None:
+    @property
+    def filtered(self) -> Mapping[str, int]:
+        """How many rows were left out before they became documents, by reason, once the stage is done."""
+        found: Mapping[str, int] = (_saved(self.path / _DONE) or {}).get("filtered") or {}
+        return found
+
+    def finish(self, shards: int, filtered: Mapping[str, int] | None = None) -> None:
         """Marks the stage as done."""
-        write_json(self.path / _DONE, {"shards": shards})
+        write_json(self.path / _DONE, {"shards": shards, "filtered": dict(sorted((filtered or {}).items()))})
 
 
 def prepare(root: Path, stages: Sequence[tuple[str, Mapping[str, Any]]]) -> list[StageFolder]:

@@ -32,19 +32,6 @@ STATISTICS: Mapping[str, Callable[[str], float]] = {
 """A number for each completion by itself; the baselines choose the greatest, or the least."""
 
 
-def shares(values: Sequence[float], most: bool = True) -> list[float]:
-    """How likely each choice is to be picked by who picks the greatest value (``most``) or the least, ties broken by lot."""
-    best = max(values) if most else min(values)
-    picked = [value == best for value in values]
-    return [is_best / sum(picked) for is_best in picked]
-
-
-def takes_place(values: Sequence[float], place: int) -> list[bool]:
-    """Whether each choice stands at ``place`` (0: the least value); choices of one value stand at several places together, and
-    who picks a place picks one of them by lot."""
-    return [sum(other < value for other in values) <= place < sum(other <= value for other in values) for value in values]
-
-
 _SLOTS = 1 << 20  # words and pairs of words by hash; collisions only blur the books
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 

@@ -42,15 +42,15 @@ class Prompts:
     ``folder`` holds the prompts of a package that keeps its own to itself (default: the registered ones).
     """
 
-    def __init__(self, overrides: Mapping[str, Path] | None = None, folder: Path | None = None) -> None:
-        """Raises ConfigError if an override is of no prompt, or its file cannot be read."""
+    def __init__(self, overrides: Mapping[str, Path | str] | None = None, folder: Path | None = None) -> None:
+        """An override is a file, or the template itself. Raises ConfigError if it is of no prompt, or its file cannot be read."""
         self._folder = folder
         self._folders = _registered if folder is None else {"": folder.resolve()}
         self._overrides = dict(overrides or {})
         for name, path in self._overrides.items():
             if name not in (known := prompt_names(folder)):
                 raise ConfigError(f"prompts: no prompt is called {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
-            if not path.is_file():
+            if isinstance(path, Path) and not path.is_file():
                 raise ConfigError(f"prompts: {name}: {path}: no such file")
         self._environment = SandboxedEnvironment(
             loader=FunctionLoader(self._source), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -101,6 +101,8 @@ class Prompts:
     def _source(self, name: str) -> str:
         """The user's file if there is one, otherwise that of the folder with its prefix."""
         path = self._overrides.get(name) or self._file(name)
+        if isinstance(path, str):
+            return path
         try:
             return path.read_text(encoding="utf-8")
         except FileNotFoundError as error:

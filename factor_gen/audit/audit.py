@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tqdm import tqdm
 
-from factor_gen.audit.classifier import CLASSIFIERS, classifier_scores
-from factor_gen.audit.evaluate import evaluate, folds
+from factor_gen.audit.classifier import classifier_scores
+from factor_gen.audit.evaluate import evaluate, floor, folds
 from factor_gen.audit.flags import flag_rows, identity
-from factor_gen.audit.language_models import lm_scores, ngram_scores
-from factor_gen.audit.records import FAMILIES, LEAST_EFFECT, Audit, Baseline, Distance, Scores
-from factor_gen.audit.visible import CENTRAL, by_lot, comparing, middles, surface
+from factor_gen.audit.records import Audit, Distance, Scores
+from factor_gen.audit.visible import comparing, surface
 from factor_gen.audit.words import distance
 from factor_gen.choose import Chosen
 from factor_gen.records import Example
@@ -22,23 +21,14 @@ SAMPLE = 5000  # rows that baselines are scored on
 _KEPT = 1000  # rows of a build: enough to see a leak of four points
 
 
-def audit_rows(
-    rows: Sequence[Row],
-    seed: int = 0,
-    sample: int | None = SAMPLE,
-    lm: str | None = None,
-    device: str | None = None,
-    least_effect: float = LEAST_EFFECT,
-) -> Audit:
+def audit_rows(rows: Sequence[Row], seed: int = 0, sample: int | None = SAMPLE) -> Audit:
     """What ``rows`` give away; the same for the same rows and seed.
 
     Rows that repeat others count once in baselines. If there are more rows than ``sample``, the baselines see that many, drawn by
-    ``seed``. ``lm`` names a causal language model, which runs on ``device``. A leak of less than ``least_effect`` above chance is
-    slight.
+    ``seed``.
 
     Raises:
         ConfigError: a library is not installed.
-        ModelError: ``lm`` cannot be loaded.
     """
     usable = [row for row in rows if not row.problem]
     different = list({identity(row): row for row in reversed(usable)}.values())[::-1]
@@ -52,12 +42,8 @@ def audit_rows(
         notes.append("the true completion has a place of its own in the file, so that choices have no order to tell it by")
     scores: list[Scores] = []
     if drawn:
-        scores += [*surface(drawn), *by_lot(drawn, seed), *comparing(drawn), *middles(drawn), *_learned(drawn, seed, notes)]
-        scores += lm_scores(drawn, lm, device) if lm is not None else []
-    scores.sort(key=lambda each: list(FAMILIES).index(each.family))
+        scores += [*surface(drawn), *_learned(drawn, seed, notes), *comparing(drawn)]
     baselines = evaluate(scores, drawn, seed)
-    classifiers = [each for each in baselines if each.name in CLASSIFIERS]
-    notes += _central(baselines)
     types = Counter(kind.strip().lower() for row in usable for kind in row.error_types if kind.strip())
     flags = flag_rows(tqdm(rows, desc="rows", delay=2, leave=False, unit=" rows"))
     return Audit(
@@ -65,13 +51,12 @@ def audit_rows(
         documents=len({row.doc_id for row in rows}),
         unscorable=unscorable,
         sampled=len(drawn),
+        floor=floor(drawn, seed),
         baselines=tuple(baselines),
-        headline=max(classifiers, key=lambda each: each.accuracy).name if classifiers else "",
         flags=tuple(flags),
         distance=_distance(usable),
         types=dict(types.most_common()),
         notes=tuple(notes),
-        least_effect=least_effect,
     )
 
 
@@ -86,22 +71,9 @@ def _draw(rows: Sequence[Row], seed: int, sample: int | None) -> tuple[list[Row]
 def _learned(rows: Sequence[Row], seed: int, notes: list[str]) -> list[Scores]:
     parts = folds(rows, seed)
     if len(set(parts)) < 2:
-        notes.append(
-            "one document only, or such as share a text: nothing can be learned from others, so no n-grams and no classifier"
-        )
+        notes.append("one document only, or such as share a text: nothing can be learned from others, so no classifier")
         return []
-    return [ngram_scores(rows, parts), *classifier_scores(rows, parts)]
-
-
-def _central(baselines: Sequence[Baseline]) -> list[str]:
-    """What to do about a true completion in the middle."""
-    return [
-        f"whoever compares the choices and takes the most central one is right in {each.accuracy:.1%} of rows (chance "
-        f"{each.chance:.1%}): ask models for likelihoods of single choices, not to pick one of those they are shown; or build "
-        "with hide_centre: true under choose, which makes the true one the most central no oftener than any other"
-        for each in baselines
-        if each.name == CENTRAL and each.is_above_chance
-    ]
+    return [classifier_scores(rows, parts)]
 
 
 def _distance(rows: Sequence[Row]) -> Distance:

@@ -1,46 +1,67 @@
-"""From what baselines say of choices to accuracies, intervals and tests; and which rows belong together, so that none is asked of
-a model that learned from its document."""
+"""From what baselines say of choices to pairwise win rates, accuracies, intervals and tests; and which rows belong together, so
+that none is asked of a model that learned from its document."""
 
 import math
 import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from scipy.cluster.hierarchy import DisjointSet
 from tqdm import tqdm
 
-from factor_gen.audit.records import FEWEST, TESTED, Baseline, Scores
-from factor_gen.surface import shares
+from factor_gen.audit.records import FEWEST, TESTED, Baseline, Floor, Scores
+from lm_factuality.benchmarks.factor.floor import floor_of, shares
 from lm_factuality.benchmarks.factor.rows import Row
+from lm_factuality.ground.paired import holm
 
 FOLDS = 5
 _RESAMPLES = 10_000
-_DRAWS = 200_000  # of the randomisation test
+_DRAWS = 100_000  # of the randomisation test
 _AT_ONCE = 250  # resamples drawn together: with 5,000 documents 10 MB
+_HALF = 0.5  # of pairs: what a baseline wins that knows nothing
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
+Values = Sequence[float | None]  # one for each row; None: not scored
 
 
 def evaluate(found: Sequence[Scores], rows: Sequence[Row], seed: int = 0) -> list[Baseline]:
     """How good each baseline is on ``rows``, in order. Rows of documents that share a text are taken for one document's."""
-    outcomes: list[list[float | None]] = []
-    for each in found:
-        picked = [values if values is None or each.are_shares else shares(values) for values in each.values]
-        outcomes.append([None if picks is None else picks[row.gold] for picks, row in zip(picked, rows, strict=True)])
     documents = group(rows)
+    wins = [_each(each.values, rows, won) for each in found]
+    picks = [_each(each.values, rows, lambda values, gold: shares(values)[gold]) for each in found]
+    intervals = _intervals([*wins, *picks], documents, seed)
+    tested = [_each(each.forward or each.values, rows, won) for each in found]
     baselines = []
-    for each, outcome, (low, high) in zip(found, outcomes, _intervals(outcomes, documents, seed), strict=True):
-        scored = [index for index, x in enumerate(outcome) if x is not None]
-        count, groups = len(scored), len({documents[index] for index in scored})
-        accuracy = sum(x for x in outcome if x is not None) / count if count else math.nan
-        chance = sum(1 / len(rows[index].choices) for index in scored) / count if count else math.nan
-        p = math.nan if each.are_shares else _p_value(each.forward or each.values, rows, documents, seed)
-        baselines.append(Baseline(each.name, each.family, count, groups, accuracy, low, high, chance, p))
+    for number, (each, p) in enumerate(zip(found, _p_values(tested, documents, seed), strict=True)):
+        scored = [index for index, x in enumerate(wins[number]) if x is not None]
+        figures = (_mean(wins[number]), *intervals[number], _mean(picks[number]), *intervals[len(found) + number], p)
+        baselines.append(Baseline(each.name, each.family, len(scored), len({documents[index] for index in scored}), *figures))
     return _corrected(baselines)
+
+
+def won(values: Sequence[float], gold: int) -> float:
+    """The share of the other choices that the true one stands above; a tie is half of one."""
+    others = [value for index, value in enumerate(values) if index != gold]
+    return sum((values[gold] > value) + (values[gold] == value) / 2 for value in others) / len(others)
+
+
+def floor(rows: Sequence[Row], seed: int = 0) -> Floor:
+    """What knowing nothing scores among all choices of a row."""
+    values = [floor_of(row.choices, row.gold, seed) for row in rows]
+    (ends,) = _intervals([values], group(rows), seed)
+    return Floor(_mean(values), *ends, _mean([1 / len(row.choices) for row in rows]))
+
+
+def _each(scores: Sequence[Sequence[float] | None], rows: Sequence[Row], outcome: Any) -> Values:
+    return [None if values is None else outcome(values, row.gold) for values, row in zip(scores, rows, strict=True)]
+
+
+def _mean(values: Values) -> float:
+    scored = [value for value in values if value is not None]
+    return sum(scored) / len(scored) if scored else math.nan
 
 
 def _corrected(baselines: Sequence[Baseline]) -> list[Baseline]:
@@ -53,23 +74,9 @@ def _corrected(baselines: Sequence[Baseline]) -> list[Baseline]:
     return [replace(each, corrected=corrected.get(index)) for index, each in enumerate(baselines)]
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: the k-th smallest of n times n - k + 1, never below one before it, at most 1."""
-    corrected = [1.0] * len(p_values)
-    highest = 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
-        highest = max(highest, min(1.0, p_values[index] * (len(p_values) - rank)))
-        corrected[index] = highest
-    return corrected
-
-
-def _intervals(outcomes: Sequence[Sequence[float | None]], documents: Sequence[str], seed: int) -> list[tuple[float, float]]:
-    """Percentile intervals of all baselines from the same resamples of whole documents: what
-    ``ground.statistics.bootstrap_interval`` does for one, in memory that does not grow with the number of resamples.
-    One document alone has no interval."""
+def _by_document(outcomes: Sequence[Values], documents: Sequence[str]) -> tuple[Array, Array]:
+    """Sums of values and numbers of rows: arrays (documents, outcomes)."""
     numbers = {document: number for number, document in enumerate(dict.fromkeys(documents))}
-    if len(numbers) < 2:
-        return [(math.nan, math.nan)] * len(outcomes)
     sums = np.zeros((len(numbers), len(outcomes)))
     weights = np.zeros_like(sums)
     for column, outcome in enumerate(outcomes):
@@ -77,13 +84,22 @@ def _intervals(outcomes: Sequence[Sequence[float | None]], documents: Sequence[s
             if x is not None:
                 sums[numbers[document], column] += x
                 weights[numbers[document], column] += 1
+    return sums, weights
+
+
+def _intervals(outcomes: Sequence[Values], documents: Sequence[str], seed: int) -> list[tuple[float, float]]:
+    """Percentile intervals of all outcomes from the same resamples of whole documents: what
+    ``ground.statistics.bootstrap_interval`` does for one, in memory that does not grow with the number of resamples.
+    One document alone has no interval."""
+    sums, weights = _by_document(outcomes, documents)
+    if len(sums) < 2:
+        return [(math.nan, math.nan)] * len(outcomes)
     generator = np.random.default_rng(seed)
-    even = np.full(len(numbers), 1 / len(numbers))
+    even = np.full(len(sums), 1 / len(sums))
     draws = np.empty((_RESAMPLES, len(outcomes)))
-    steps = range(0, _RESAMPLES, _AT_ONCE)
     with np.errstate(invalid="ignore", divide="ignore"):
-        for start in tqdm(steps, desc="bootstrap", delay=2, leave=False):
-            times = generator.multinomial(len(numbers), even, size=_AT_ONCE).astype(float)
+        for start in tqdm(range(0, _RESAMPLES, _AT_ONCE), desc="bootstrap", delay=2, leave=False):
+            times = generator.multinomial(len(sums), even, size=_AT_ONCE).astype(float)
             draws[start : start + _AT_ONCE] = (times @ sums) / (times @ weights)
     found = []
     for values in draws.T:
@@ -93,56 +109,24 @@ def _intervals(outcomes: Sequence[Sequence[float | None]], documents: Sequence[s
     return found
 
 
-def _p_value(scores: Sequence[Sequence[float] | None], rows: Sequence[Row], documents: Sequence[str], seed: int) -> float:
-    """How likely so many right answers are if in every row lot decides which choice is the true one; no number if there are
-    too few documents to tell.
+def _p_values(wins: Sequence[Values], documents: Sequence[str], seed: int) -> list[float]:
+    """For each baseline, how likely so many pairs are won if in every document lot decides whether an edit raises or lowers what
+    the baseline says; no number if there are too few documents to tell.
 
-    A row where m of k choices tie for the greatest value then counts 1/m with probability m/k, so that the rows of one m and k
-    add up to a binomial number. Rows of one document may be right or wrong together; the excess over chance is divided by the
-    square root of the design effect that the data show.
+    Choices that are edits of the true one are not exchangeable with it, so lot does not draw which of them is true. It draws
+    signs: a document's surplus of pairs over a half is as likely to be a deficit of the same size. Rows of one document keep
+    together.
     """
-    patterns: Counter[tuple[int, int]] = Counter()
-    over: list[float] = []
-    of_document: list[str] = []
-    for values, row, document in zip(scores, rows, documents, strict=True):
-        if values is None:
-            continue
-        count, tied = len(values), sum(value == max(values) for value in values)
-        if tied < count:
-            patterns[tied, count] += 1
-        over.append(shares(values)[row.gold] - 1 / count)
-        of_document.append(document)
-    if len(set(of_document)) < FEWEST:
-        return math.nan
-    if not patterns:
-        return 1.0
-    drawn = _excess_by_lot(tuple(sorted(patterns.items())), seed)
-    excess = sum(over) / math.sqrt(_design_effect(over, of_document))
-    return float((1 + np.count_nonzero(drawn >= excess - 1e-9)) / (1 + _DRAWS))
-
-
-def _design_effect(values: Sequence[float], documents: Sequence[str]) -> float:
-    """How much the variance of the sum is greater than were each row a document of its own (Kish): 1 or more, and 1 where all
-    values are the same. Of residuals, so that a leak in all documents does not pass for likeness within each."""
-    mean = sum(values) / len(values)
-    sums: dict[str, float] = {}
-    squares = 0.0
-    for value, document in zip(values, documents, strict=True):
-        squares += (value - mean) ** 2
-        sums[document] = sums.get(document, 0.0) + value - mean
-    if squares < 1e-12 or len(sums) < 2:
-        return 1.0
-    few = len(sums) / (len(sums) - 1) * (len(values) - 1) / len(values)  # residuals of few documents are too small
-    return max(1.0, few * sum(each**2 for each in sums.values()) / squares)
-
-
-@lru_cache(maxsize=8)
-def _excess_by_lot(patterns: tuple[tuple[tuple[int, int], int], ...], seed: int) -> Array:
+    sums, weights = _by_document([[None if x is None else x - _HALF for x in each] for each in wins], documents)
+    observed = sums.sum(axis=0)
+    reached = np.zeros(len(wins))
     generator = np.random.default_rng(seed)
-    total: Array = np.zeros(_DRAWS)
-    for (tied, count), number in patterns:
-        total += generator.binomial(number, tied / count, size=_DRAWS) / tied - number / count
-    return total
+    for _ in range(0, _DRAWS, _AT_ONCE):
+        signs = generator.integers(0, 2, size=(_AT_ONCE, len(sums)), dtype=np.int8) * 2.0 - 1
+        reached += (signs @ sums >= observed - 1e-9).sum(axis=0)
+    p_values = (1 + reached) / (1 + _DRAWS)
+    told = (weights > 0).sum(axis=0) >= FEWEST
+    return [float(p) if is_told else math.nan for p, is_told in zip(p_values, told, strict=True)]
 
 
 def folds(rows: Sequence[Row], seed: int, count: int = FOLDS) -> list[int]:

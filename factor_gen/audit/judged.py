@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from factor_gen.audit.records import PROPERTIES, Property
+from factor_gen.records import ErrorType
 from judges.typed import Reply
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.errors import ConfigError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 PROMPTS_FOLDER = Path(__file__).resolve().parent / "prompts"
 PROMPTS: Mapping[str, str] = dict(zip(PROPERTIES, ("contradicts", "fluent", "consistent"), strict=True))
+_TYPE = "type"  # the prompt that asks for the error type
 _CONTEXT = 100  # words of the prefix that the judge sees
 
 
@@ -27,6 +29,13 @@ class YesOrNo(Reply):
 
     reason: str
     answer: Literal["yes", "no"]
+
+
+class Kind(Reply):
+    """Of which error type a contradiction is."""
+
+    reason: str
+    type: ErrorType
 
 
 def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
@@ -49,7 +58,7 @@ def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
             f"judge {config.name}: the {config.backend} judge compares claims with passages and cannot tell whether a sentence "
             "is fluent; give --judge one with a model, such as configs/judges/openai-server.yaml"
         )
-    own = {name: path for name, path in config.prompts.items() if name in PROMPTS.values()}
+    own = {name: path for name, path in config.prompts.items() if name in (*PROMPTS.values(), _TYPE)}
     return Judge(config, open_backend(config), AnswerStore(store), Prompts(own, folder=PROMPTS_FOLDER))
 
 
@@ -59,6 +68,37 @@ def judge_rows(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) -
     Raises:
         BackendDown: the judge cannot be reached; earlier answers are kept.
     """
+    pairs, subjects = _drawn(rows, seed, count)
+    found = []
+    for name, prompt in PROMPTS.items():
+        replies = judge.ask_typed(prompt, YesOrNo, subjects, f"judging: {name}", samples=1) if subjects else []
+        outcomes = [
+            Outcome(float(read.value.answer == "yes"), row.doc_id)
+            for (read,), (row, _) in zip(replies, pairs, strict=True)
+            if read.value
+        ]
+        unscored = Counter(read.problem for (read,) in replies if read.value is None)
+        interval = bootstrap_interval(outcomes, seed=seed)
+        found.append(Property(name, len(outcomes), mean(outcomes), *interval, dict(sorted(unscored.items()))))
+    return tuple(found)
+
+
+def judge_types(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) -> list[tuple[str, str, str | None]]:
+    """(completion, contradiction, error type) of all contradictions of the same rows; None where the reply cannot be used.
+
+    Raises:
+        BackendDown: the judge cannot be reached; earlier answers are kept.
+    """
+    pairs, subjects = _drawn(rows, seed, count)
+    replies = judge.ask_typed(_TYPE, Kind, subjects, "judging: types", samples=1) if subjects else []
+    return [
+        (row.choices[row.gold], choice, read.value.type if read.value else None)
+        for (row, choice), (read,) in zip(pairs, replies, strict=True)
+    ]
+
+
+def _drawn(rows: Sequence[Row], seed: int, count: int) -> tuple[list[tuple[Row, str]], list[dict[str, str]]]:
+    """The contradictions of ``count`` rows, each with its row, and what the judge is told of them."""
     usable = [row for row in rows if not row.problem]
     chosen = random.Random(f"{seed}/audit/judge").sample(range(len(usable)), min(count, len(usable)))
     drawn = [usable[index] for index in sorted(chosen)]
@@ -72,15 +112,4 @@ def judge_rows(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) -
         }
         for row, choice in pairs
     ]
-    found = []
-    for name, prompt in PROMPTS.items():
-        replies = judge.ask_typed(prompt, YesOrNo, subjects, f"judging: {name}", samples=1) if subjects else []
-        outcomes = [
-            Outcome(float(read.value.answer == "yes"), row.doc_id)
-            for (read,), (row, _) in zip(replies, pairs, strict=True)
-            if read.value
-        ]
-        unscored = Counter(read.problem for (read,) in replies if read.value is None)
-        interval = bootstrap_interval(outcomes, seed=seed)
-        found.append(Property(name, len(outcomes), mean(outcomes), *interval, dict(sorted(unscored.items()))))
-    return tuple(found)
+    return pairs, subjects

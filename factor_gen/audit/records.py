@@ -10,11 +10,7 @@ from lm_factuality.ground.packaged import load_yaml
 
 SURFACE = "surface"
 LEARNED = "learned"
-BLIND_LM = "language model, blind"
-BY_LOT = "by lot"
 COMPARES = "compares the choices"
-MIDDLE = "places in the middle"
-SEES_PREFIX = "sees the prefix"
 
 _TABLES: Mapping[str, Any] = load_yaml(__package__, "audit.yaml")
 FAMILIES: Mapping[str, str] = _TABLES["families"]
@@ -23,18 +19,17 @@ FILES: Sequence[str] = _TABLES["files"]  # those published, of which the paper m
 PROPERTIES: Mapping[str, Sequence[float]] = _TABLES["properties"]
 DISTANCES: Sequence[tuple[float, float]] = _TABLES["distances"]
 TYPES: Mapping[str, Sequence[float]] = _TABLES["types"]
+TYPE_WORDS: Mapping[str, frozenset[str]] = {name: frozenset(words) for name, words in _TABLES["type_words"].items()}
 
 COUNTED = (SURFACE, LEARNED)
-TESTED = (COUNTED, (BLIND_LM,), (COMPARES, MIDDLE))  # the families whose p is corrected, together for their number
+TESTED = (COUNTED, (COMPARES,))  # the families whose p is corrected, together for their number
 FEWEST = 10  # documents: fewer say little about others, so that nothing is tested
-LEAST_EFFECT = 0.02  # above chance: what is less is a slight leak
+LEAST_EFFECT = 0.02  # of pairs won above a half: what is less is a slight leak
 
 
 @dataclass(frozen=True)
 class Scores:
     """What a baseline says of each choice of each row, the greatest being its answer; None for a row that it cannot score.
-
-    Where ``are_shares``, it says of each choice how likely it is to answer it. Such a baseline is not tested.
 
     ``forward`` is what the test is made of where something is learned: each row scored by what was learned in the folds before
     its own. In ``values`` any two rows were learned of each other: by chance alone they are right together or wrong together
@@ -44,17 +39,18 @@ class Scores:
     name: str
     family: str
     values: Sequence[Sequence[float] | None]
-    are_shares: bool = False
     forward: Sequence[Sequence[float] | None] | None = None
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """How often a baseline picks the true completion, ties broken by lot.
+    """How often a baseline prefers the true completion.
 
-    ``accuracy`` with its 95% interval (``low``, ``high``: bootstrap over documents) and ``chance`` are shares of the ``rows``
-    that it scored, of so many ``documents`` (those that share a text being one). ``p`` is one-sided, of the randomisation test
-    against chance; ``corrected`` is Holm's of the families tested together (:data:`TESTED`), None where the family is not tested.
+    ``wins`` is the share of contradictions that it puts below the true completion (a tie is half of one), whose chance is a half
+    in any file; ``accuracy`` the share of rows in which it puts all of them below, to be held against the file's :class:`Floor`.
+    Both are means over the ``rows`` that it scored, of so many ``documents`` (those that share a text being one), with 95%
+    intervals (``..low``, ``..high``: bootstrap over documents). ``p`` is one-sided, of the randomisation test of ``wins`` against
+    a half; ``corrected`` is Holm's of the families tested together (:data:`TESTED`), None where the family is not tested.
     Neither is a number if there are fewer documents than :data:`FEWEST`.
     """
 
@@ -62,27 +58,35 @@ class Baseline:
     family: str
     rows: int
     documents: int
+    wins: float
+    wins_low: float
+    wins_high: float
     accuracy: float
     low: float
     high: float
-    chance: float
     p: float
     corrected: float | None = None
 
     @property
     def effect(self) -> float:
-        """The accuracy above chance."""
-        return self.accuracy - self.chance
+        """The share of pairs won above a half."""
+        return self.wins - 0.5
 
     @property
     def is_above_chance(self) -> bool:
-        """Whether it is better than lot, at 95% after correction."""
+        """Whether it wins more than half of the pairs, at 95% after correction."""
         return self.corrected is not None and self.corrected < 0.05
 
-    @property
-    def is_shown(self) -> bool:
-        """Whether tables have it: of places in the middle those above chance alone."""
-        return self.family != MIDDLE or self.is_above_chance
+
+@dataclass(frozen=True)
+class Floor:
+    """What knowing nothing scores among all choices of a row: the ``accuracy`` of word weights drawn by lot, with its 95%
+    interval. ``even`` is what it would be if the choices had nothing to do with each other (25% of four)."""
+
+    accuracy: float
+    low: float
+    high: float
+    even: float
 
 
 @dataclass(frozen=True)
@@ -122,22 +126,20 @@ class Audit:
     """What a benchmark gives away.
 
     ``rows`` counts all rows, ``unscorable`` those that no model can be scored on, ``sampled`` those that baselines were
-    scored on; flags, distance and types are of all rows. ``headline`` names the stronger of the classifiers. ``notes`` say what
-    was left out and why. A baseline that is above chance by less than ``least_effect`` (a share) is a slight leak.
+    scored on and ``floor`` is of; flags, distance and types are of all rows. ``notes`` say what was left out and why.
     """
 
     rows: int
     documents: int
     unscorable: int
     sampled: int
+    floor: Floor
     baselines: tuple[Baseline, ...]
-    headline: str
     flags: tuple[Flag, ...]
     distance: Distance
     types: Mapping[str, int]
     notes: tuple[str, ...] = ()
     properties: tuple[Property, ...] = ()
-    least_effect: float = LEAST_EFFECT
 
     def baseline(self, name: str) -> Baseline:
         """The baseline of that name; KeyError if there is none."""
@@ -145,7 +147,7 @@ class Audit:
 
     @property
     def leaks(self) -> tuple[str, ...]:
-        """The names of baselines that count and are above chance by ``least_effect`` or more."""
+        """The names of baselines that count and are above chance by :data:`LEAST_EFFECT` or more."""
         return self._found(are_slight=False)
 
     @property
@@ -155,7 +157,7 @@ class Audit:
 
     def _found(self, are_slight: bool) -> tuple[str, ...]:
         found = (each for each in self.baselines if each.is_above_chance and each.family in COUNTED)
-        return tuple(each.name for each in found if (each.effect < self.least_effect) == are_slight)
+        return tuple(each.name for each in found if (each.effect < LEAST_EFFECT) == are_slight)
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON has it; what is not a number is null."""

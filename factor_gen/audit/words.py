@@ -22,23 +22,6 @@ def summed_distances(choices: Sequence[str]) -> list[int]:
     return [sum(distance(choice, other) for other in choices) for choice in choices]
 
 
-def departures(choices: Sequence[str]) -> list[int]:
-    """The number of words that each choice begins with as at least half of the others do: where it leaves the majority."""
-    split = [choice.split() for choice in choices]
-    found = []
-    for index, words in enumerate(split):
-        others = (other for place, other in enumerate(split) if place != index)
-        common = sorted((_common(words, other) for other in others), reverse=True)
-        found.append(common[(len(common) - 1) // 2] if common else len(words))
-    return found
-
-
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """The number of words that both begin with."""
-    pairs = zip(one, other, strict=False)
-    return next((count for count, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
-
-
 _SIGNS = str.maketrans(
     {
         **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u02bc", "'"),

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
 
 from factor_gen.cli.build import at_least
 from lm_factuality.ground.console import print_table
@@ -17,23 +22,22 @@ from lm_factuality.ground.files import write_json, write_lines
 if TYPE_CHECKING:
     from factor_gen.audit.read import Benchmark
     from factor_gen.audit.records import Audit
+    from lm_factuality.benchmarks.declaration import Table
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     from factor_gen.audit.audit import SAMPLE
-    from factor_gen.audit.records import LEAST_EFFECT
 
     parser.add_argument(
         "file",
         help="a CSV, JSONL or Parquet file in the authors' columns, the YAML of a task, or the name of one (wiki_factor, "
         "news_factor, expert_factor)",
     )
-    parser.add_argument("--lm", metavar="MODEL", help="a causal language model, scored without prefix and with it")
-    parser.add_argument("--device", help="what computes --lm, such as cuda:0 (default: the GPU if there is one)")
     parser.add_argument("--judge", metavar="JUDGE", help="a judge's YAML: are contradictions false, fluent, consistent?")
     parser.add_argument(
         "--judge-rows", type=at_least(1), default=100, metavar="N", help="rows that the judge sees (default %(default)s)"
     )
+    parser.add_argument("--types", action="store_true", help="error types by rule, and by --judge, beside table 3 of the paper")
     parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the user's cache)")
     parser.add_argument("--fix", type=Path, metavar="OUT", help="write a cleaned copy (.csv, .jsonl or .parquet)")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write everything that was found")
@@ -47,11 +51,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of folds, samples and resamples (default %(default)s)")
     parser.add_argument(
-        "--least-effect",
-        type=_points,
-        default=100 * LEAST_EFFECT,
-        metavar="POINTS",
-        help="a baseline above chance by less is a slight leak: shown, but no reason for --strict (default %(default)g)",
+        "--verbose", action="store_true", help="show every baseline, flagged rows, and the paper's figures beside"
     )
     parser.add_argument("--strict", action="store_true", help="exit with 1 if anything is found")
 
@@ -62,20 +62,25 @@ def audit(parsed: argparse.Namespace) -> int:
     from factor_gen.audit.fix import check_left, check_place, fix_rows, write_fixed
     from factor_gen.audit.flags import LARGE_EDIT
     from factor_gen.audit.read import read_benchmark
-    from factor_gen.audit.tables import baseline_table, before_and_after, fix_table, flag_table, shape_table
+    from factor_gen.audit.tables import baseline_table, before_and_after, conclusion, fix_table, flag_table, shape_table
 
     benchmark = read_benchmark(parsed.file)
     if parsed.fix is not None:
         check_place(parsed.fix, benchmark)
-    least = parsed.least_effect / 100
-    found = audit_rows(benchmark.rows, parsed.seed, parsed.sample, parsed.lm, parsed.device, least)
+    found = audit_rows(benchmark.rows, parsed.seed, parsed.sample)
     if problems := benchmark.table.problems:
         note = f"lines that cannot be read and are left out: {len(problems):,}; the first: {problems[0]}"
         found = replace(found, notes=(*found.notes, note))
-    for table in (baseline_table(found, parsed.file), flag_table(found), shape_table(found)):
+    sys.stdout.writelines(f"{line}\n" for line in conclusion(found, parsed.file))
+    for table in (baseline_table(found, parsed.file), flag_table(found)) if parsed.verbose else ():
         print_table(*table)
+    judged: list[tuple[str, str, str | None]] = []
     if parsed.judge is not None:
-        found = _judged(parsed, benchmark, found)
+        found, judged = _judged(parsed, benchmark, found)
+    if parsed.types:
+        print_table(*_types(benchmark, found, judged))
+    elif parsed.verbose:
+        print_table(*shape_table(found))
     content: dict[str, Any] = {"file": parsed.file, "data": dict(benchmark.provenance), "seed": parsed.seed, **found.to_json()}
     fixed = fix_rows(benchmark.rows) if parsed.fix is not None else None
     if fixed is not None:
@@ -84,7 +89,7 @@ def audit(parsed: argparse.Namespace) -> int:
         write_lines(parsed.rows, _flagged_rows(benchmark, found))
     if fixed is not None:
         write_fixed(benchmark, fixed, parsed.fix)
-        after = audit_rows(fixed.rows, parsed.seed, parsed.sample, least_effect=least)
+        after = audit_rows(fixed.rows, parsed.seed, parsed.sample)
         print_table(*fix_table(fixed, parsed.fix))
         print_table(*before_and_after(found, after))
         changes = {"file": parsed.fix.name, "mended": dict(fixed.mended), "dropped": dict(fixed.dropped)}
@@ -94,19 +99,32 @@ def audit(parsed: argparse.Namespace) -> int:
     return int(parsed.strict and (bool(found.leaks) or any(flag.reason != LARGE_EDIT for flag in found.flags)))
 
 
-def _judged(parsed: argparse.Namespace, benchmark: Benchmark, found: Audit) -> Audit:
-    from factor_gen.audit.judged import judge_rows, open_judge
+def _types(benchmark: Benchmark, found: Audit, judged: Sequence[tuple[str, str, str | None]]) -> Table:
+    from factor_gen.audit.tables import shape_table
+    from factor_gen.audit.types import type_of
+    from factor_gen.settings import TypesSettings
+    from factor_gen.text import load_tagger
+
+    rule = partial(type_of, tagger=load_tagger(TypesSettings()))
+    rows = tqdm([row for row in benchmark.rows if not row.problem], desc="types", delay=2, leave=False)
+    pairs = [(row.choices[row.gold], each) for row in rows for place, each in enumerate(row.choices) if place != row.gold]
+    return shape_table(found, Counter(rule(*pair) for pair in pairs), [(rule(true, false), kind) for true, false, kind in judged])
+
+
+def _judged(parsed: argparse.Namespace, benchmark: Benchmark, found: Audit) -> tuple[Audit, list[tuple[str, str, str | None]]]:
+    from factor_gen.audit.judged import judge_rows, judge_types, open_judge
     from factor_gen.audit.tables import property_table
 
     with open_judge(parsed.judge, parsed.store) as judge:
         properties = judge_rows(judge, benchmark.rows, parsed.seed, parsed.judge_rows)
+        types = judge_types(judge, benchmark.rows, parsed.seed, parsed.judge_rows) if parsed.types else []
         errors, name = judge.usage.errors, judge.name
     found = replace(found, properties=properties)
     print_table(*property_table(found, name, min(parsed.judge_rows, found.rows - found.unscorable)))
     if errors and not any(each.scored for each in properties):
         first = next((reason for each in properties for reason in each.unscored), "no answer")
         raise BackendDown(f"judge {name}: nothing could be scored, the first: {first}")
-    return found
+    return found, types
 
 
 def _flagged_rows(benchmark: Benchmark, found: Audit) -> Iterator[str]:
@@ -118,13 +136,3 @@ def _flagged_rows(benchmark: Benchmark, found: Audit) -> Iterator[str]:
         row = benchmark.rows[index]
         line = {"location": row.location, "doc_id": row.doc_id, "flags": why, "choices": row.choices, "gold": row.gold}
         yield json.dumps(line | benchmark.beside(index), ensure_ascii=False, default=str)
-
-
-def _points(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected percentage points from 0 to 100")
-    return value

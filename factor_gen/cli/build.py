@@ -102,6 +102,9 @@ def _print(name: str, built: Built) -> None:
     end = ("", "rows of the benchmark" if built.files else "go on to the next stage"), built.rows
     lines = [(*where, f"{count:,}", f"{count / total:.1%}") for where, count in [*reasons, end]]
     print_table(f"{name}: what became of {total:,} documents", ("left at", "because", "#documents", "#share"), lines)
+    if built.filtered:
+        rows = [(reason, f"{count:,}") for reason, count in sorted(built.filtered.items(), key=lambda each: (-each[1], each[0]))]
+        print_table("Rows that corpus.where left out", ("because", "#rows"), rows)
     if built.lost:
         rows = [(reason, f"{count:,}") for reason, count in sorted(built.lost.items(), key=lambda each: (-each[1], each[0]))]
         print_table("What was generated and could not be used", ("because", "#times"), rows)

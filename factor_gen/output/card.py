@@ -78,7 +78,8 @@ def _source(settings: BuildSettings, provenance: Provenance) -> list[tuple[str, 
     if corpus.dataset:
         place = ("dataset", f"{corpus.dataset} ({corpus.config or 'default'}, {corpus.split})")
     commit = [("commit", provenance.corpus["commit"])] if "commit" in provenance.corpus else []
-    return [("licence", corpus.license), ("source", corpus.source or "not given"), place, *commit]
+    left_out = [("left out", f"{count:,} rows: {reason}") for reason, count in provenance.corpus.get("left_out", {}).items()]
+    return [("licence", corpus.license), ("source", corpus.source or "not given"), place, *commit, *left_out]
 
 
 def _counted(counts: Counts) -> dict[str, Any]:

@@ -190,7 +190,8 @@ class Figure:
     ``low`` and ``high`` are the ends of a 95% interval, ``n`` how many documents were run, ``unscored`` how many items have no
     score (see ``Benchmark.unscored_unit``), ``worst`` and ``best`` the score if all of those were wrong, or right. ``caution`` is
     what to know of the judge that gave it; ``corrected`` is the score without the judge's errors, by people's labels or, without
-    any, by its certificate, and ``uncorrected`` why its certificate does not correct it.
+    any, by its certificate, and ``uncorrected`` why its certificate does not correct it; ``floor`` is what
+    knowing nothing scores.
     """
 
     metric: str
@@ -205,6 +206,7 @@ class Figure:
     caution: str
     corrected: Corrected | None = None
     uncorrected: str = ""
+    floor: float | None = None
 
 
 def headline(task: TaskResult) -> str | None:
@@ -223,9 +225,8 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
         return None
     stderr = number_of(task.stderrs.get(metric))
     low, high = (None, None) if stderr is None else (value - Z95 * stderr, value + Z95 * stderr)
-    measure = measure_of(task, metric)
-    is_foreign = find_benchmark(task.kind) is None
-    is_share = metric.startswith("acc") if is_foreign else measure is not None and measure.is_share
+    measure, benchmark = measure_of(task, metric), find_benchmark(task.kind)
+    is_share = metric.startswith("acc") if benchmark is None else measure is not None and measure.is_share
     if low is not None and high is not None and is_share:
         low, high = max(0.0, low), min(1.0, high)
     unscored = int(number_of(task.metrics.get("unscored")) or 0)
@@ -236,7 +237,8 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
     benchmark = find_benchmark(task.kind)
     found = task.corrected.get(metric) or (by_certificate(benchmark, task, metric) if benchmark else None)
     corrected, why_not = (None, found) if isinstance(found, str) else (found, "")
-    return Figure(metric, value, low, high, stderr, task.effective, unscored, worst, best, caution, corrected, why_not)
+    floor = benchmark.floor(task, metric) if benchmark else None
+    return Figure(metric, value, low, high, stderr, task.effective, unscored, worst, best, caution, corrected, why_not, floor)
 
 
 def measure_of(task: TaskResult, metric: str) -> Measure | None:

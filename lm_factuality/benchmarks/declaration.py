@@ -251,6 +251,7 @@ class Benchmark:
     that it has counts. ``keep`` takes from a sample what is needed to score it again, and ``recount`` says how, given all rows.
     ``generation`` gives, for benchmarks that a judge marks, what the judge does, with the settings of a task's metadata.
     ``instance`` turns a sample into an exported record, about the score ``instance_score`` (default: the headline).
+    ``floor`` gives what knowing nothing scores on a task's rows, for a score that has such a floor.
     ``notes`` says what sets a run apart besides its data and limits, ``comparison`` what is compared besides headlines, and
     ``shown_beside`` names the kind whose comparison shows this one's headline. ``unit`` is what a sample is, ``unscored_unit``
     what the count of unscored items counts. ``is_pooled`` says that scores are of pooled counts, whose standard errors are
@@ -280,6 +281,7 @@ class Benchmark:
     instance: Callable[[Sample], Instance | None] | None = None
     instance_score: str | None = None
     notes: Callable[[ResultsFile, TaskResult], Iterable[str]] | None = None
+    floor: Callable[[TaskResult, str], float | None] = lambda task, metric: None
     comparison: Comparison | None = None
     shown_beside: str | None = None
     unit: str = "rows"

@@ -31,7 +31,7 @@ def quickstart(parsed: argparse.Namespace) -> int:
             f"{score.parameters:,}",
             f"{score.accuracy:.1%}",
             f"{100 * score.low:.1f} - {score.high:.1%}",
-            "25.0%",
+            f"{score.floor:.1%}",
             str(score.num_rows),
             str(score.unscored),
         )
@@ -39,9 +39,12 @@ def quickstart(parsed: argparse.Namespace) -> int:
     ]
     print_table(
         f"{TASK}: is the true sentence likelier than three minimally edited ones?",
-        ("checkpoint", "#parameters", "#factor_acc", "#95% interval", "#chance", "#rows", "#unscored"),
+        ("checkpoint", "#parameters", "#factor_acc", "#95% interval", "#floor", "#rows", "#unscored"),
         rows,
-        (f"Intervals: percentile bootstrap over documents. lm_eval's results and samples: {parsed.output}",),
+        (
+            "Intervals: percentile bootstrap over documents; floor: what knowing nothing scores.",
+            f"lm_eval's results and samples: {parsed.output}",
+        ),
     )
     _print_biographies(judge_sample(parsed.output / "biographies"))
     return 0

@@ -7,6 +7,7 @@ import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from lm_factuality.ground.errors import DataError
@@ -26,7 +27,7 @@ PAGE, VERDICTS = "biographies.html", "verdicts.jsonl"
 
 @dataclass(frozen=True)
 class Score:
-    """Accuracy of one checkpoint, with its interval, as shares; ``unscored`` counts rows."""
+    """Accuracy of one checkpoint, with its interval, and what knowing nothing scores, as shares; ``unscored`` counts rows."""
 
     checkpoint: str
     parameters: int
@@ -34,6 +35,7 @@ class Score:
     stderr: float
     low: float
     high: float
+    floor: float
     num_rows: int
     unscored: int
 
@@ -78,13 +80,15 @@ def quickstart(output: Path) -> list[Score]:
 def _score(checkpoint: str, folder: Path, target: Path) -> Score:
     samples = max(target.glob(f"*/samples_{TASK}_*.jsonl"), key=lambda path: path.name)  # names end in the time of the run
     outcomes: list[Outcome | None] = []
+    floors: list[float] = []
     for sample in read_samples(samples):
         right = sample["factor_acc"]
         outcomes.append(None if right is None else Outcome(right, sample["doc"]["doc_id"]))
+        floors += [sample["floor"]] if right is not None else []
     parameters = json.loads((folder / "training.json").read_text(encoding="utf-8"))["parameters"]
     accuracy, unscored = mean(outcomes), outcomes.count(None)
     interval = bootstrap_interval(outcomes)
-    return Score(checkpoint, parameters, accuracy, clustered_stderr(outcomes), *interval, len(outcomes), unscored)
+    return Score(checkpoint, parameters, accuracy, clustered_stderr(outcomes), *interval, fmean(floors), len(outcomes), unscored)
 
 
 def judge_sample(output: Path) -> JudgedSample:

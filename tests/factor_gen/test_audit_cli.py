@@ -75,29 +75,19 @@ def test_strict_fails_where_something_is_found(table: Path, tmp_path: Path) -> N
     assert main(["audit", str(fixed), "--strict"]) == 0
 
 
-def test_a_task_yaml_with_a_language_model(
-    table: Path, tmp_path: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_task_yaml_with_types(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task = tmp_path / "leaky.yaml"
     content = {"include": str(TASKS / "factor" / "_factor.yaml"), "task": "leaky", "dataset_path": table.name}
     task.write_text(yaml.safe_dump(content), encoding="utf-8")
     everything = tmp_path / "all.json"
-    assert main(["audit", str(task), "--lm", str(checkpoint), "--sample", "20", "--json", str(everything)]) == 0
-    found = {each["name"]: each for each in json.loads(everything.read_text(encoding="utf-8"))["baselines"]}
-    without, with_prefix = (found[f"LM {how} prefix ({checkpoint})"] for how in ("without", "with"))
-    assert without["rows"] == with_prefix["rows"] == 20
-    assert without["corrected"] is not None
-    assert with_prefix["corrected"] is None
-    assert "20 of 40 rows" in capsys.readouterr().out
-
-
-def test_what_is_a_leak_is_for_the_user_to_say(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    everything = tmp_path / "all.json"
-    main(["audit", str(table), "--sample", "30", "--least-effect", "90", "--json", str(everything)])
-    found = json.loads(everything.read_text(encoding="utf-8"))
-    assert found["leaks"] == []
-    assert "most spaces before punctuation" in found["slight"]
-    assert "slight leak, above chance by" in capsys.readouterr().out
+    assert main(["audit", str(task), "--types", "--sample", "20", "--json", str(everything), "--verbose"]) == 0
+    assert all(each["rows"] == 20 for each in json.loads(everything.read_text(encoding="utf-8"))["baselines"])
+    shown = capsys.readouterr().out
+    assert "20 of 40 rows" in shown
+    (predicates,) = (line.split() for line in shown.splitlines() if line.strip().startswith("predicate"))
+    assert predicates[1] == "0.0%"  # the file's own types
+    assert float(predicates[2].rstrip("%")) > 10  # by rule
+    assert "right in 31 of 40" in shown
 
 
 def _write(path: Path, rows: list[list[str]], names: list[str]) -> Path:
@@ -121,18 +111,11 @@ def test_fix_writes_nothing_where_no_row_is_left(tmp_path: Path, capsys: pytest.
 def test_a_table_with_full_prefixes_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [[str(n), f"Text {n}. ", f"True {n}.", f"False {n}.", f"Not {n}.", f"No {n}."] for n in range(12)]
     path = _write(tmp_path / "full.csv", rows, ["doc_id", "full_prefix", *_NAMES[2:]])
-    assert main(["audit", str(path), "--fix", str(tmp_path / "fixed.csv")]) == 0
+    assert main(["audit", str(path), "--fix", str(tmp_path / "fixed.csv"), "--verbose"]) == 0
     assert "12 rows of 12 documents" in capsys.readouterr().out
     assert main(["audit", str(_write(tmp_path / "none.csv", rows, ["doc_id", "before", *_NAMES[2:]]))]) == 1
     message = capsys.readouterr().err
     assert all(name in message for name in ("turncated_prefixes", "truncated_prefixes", "'prefix'", "full_prefix"))
-
-
-@pytest.mark.parametrize("points", ["-1", "much", "nan", "101"])
-def test_points_are_points(table: Path, points: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["audit", str(table), "--least-effect", points])
-    assert "expected percentage points from 0 to 100" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -143,7 +126,6 @@ def test_points_are_points(table: Path, points: str, capsys: pytest.CaptureFixtu
         (["no_such_factor"], "is no task, group, YAML or data file"),
         (["felm_segment_cot"], "no FACTOR task"),
         (["{table}", "--fix", "out.xlsx"], "expected one of .csv, .jsonl, .parquet"),
-        (["{table}", "--lm", "/no/such/model"], "the language model '/no/such/model' cannot be loaded"),
         (["{folder}"], "is a folder"),
     ],
 )
@@ -157,18 +139,23 @@ def test_the_published_name_is_found_in_the_data_folder(
 ) -> None:
     monkeypatch.setenv("LM_FACTUALITY_DATA", str(shared / "data" / "factor"))
     assert main(["audit", "expert_factor", "--sample", "60"]) == 0
+    short = capsys.readouterr().out.splitlines()
+    assert len(short) == 3  # the conclusion first
+    assert short[0].startswith("expert_factor: gives true completions away: ")
+    assert main(["audit", "expert_factor", "--sample", "60", "--verbose"]) == 0
     assert "148" in capsys.readouterr().out
 
 
 def test_lines_that_cannot_be_read_are_named(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table.write_text(table.read_text(encoding="utf-8") + "one,two\n", encoding="utf-8")
-    assert main(["audit", str(table), "--sample", "20"]) == 0
+    assert main(["audit", str(table), "--sample", "20", "--verbose"]) == 0
     assert "lines that cannot be read and are left out: 1" in capsys.readouterr().out
 
 
 def test_a_card_gets_every_baseline_that_is_shown(table: Path) -> None:
     figures = card_figures(read_benchmark(str(table)).rows)
-    assert figures["most spaces before punctuation"]["accuracy"] > 0.6
+    assert figures["most spaces before punctuation"]["pairs won"] > 0.6
     assert "above chance by" in str(figures["most spaces before punctuation"]["verdict"])
-    assert "second least digits" not in figures
-    assert {tuple(each) for each in figures.values()} == {("rows", "accuracy", "95% interval", "chance", "verdict")}
+    floor = figures.pop("knowing nothing (the floor)")
+    assert floor == {"rows": 40, "of all choices": floor["of all choices"]}
+    assert {tuple(each) for each in figures.values()} == {("rows", "pairs won", "95% interval", "of all choices", "verdict")}

@@ -11,7 +11,8 @@ import pytest
 from factor_gen.choose import Chosen, choose_rows, compounds
 from factor_gen.records import ERROR_TYPES, Candidate, Example
 from factor_gen.settings import ChooseSettings
-from factor_gen.surface import STATISTICS, shares
+from factor_gen.surface import STATISTICS
+from lm_factuality.benchmarks.factor.floor import shares
 
 
 def candidate(text: str, kind: str = "entity", rejected: str = "") -> Candidate:
@@ -126,9 +127,9 @@ def worst_leak(rows: Iterable[Chosen | Example]) -> float:
     """The accuracy of the best surface statistic."""
     texts = [[row.example.completion, *(each.text for each in row.contradictions)] for row in rows if isinstance(row, Chosen)]
     return max(
-        sum(shares([statistic(text) for text in row], most)[0] for row in texts) / len(texts)
+        sum(shares([sign * statistic(text) for text in row])[0] for row in texts) / len(texts)
         for statistic in STATISTICS.values()
-        for most in (True, False)
+        for sign in (1, -1)
     )
 
 

@@ -15,10 +15,8 @@ from typing import Any
 import yaml
 
 from factor_gen.audit.audit import audit_rows
-from factor_gen.audit.classifier import POOLED, classifier_scores
-from factor_gen.audit.evaluate import folds
+from factor_gen.audit.classifier import CLASSIFIER
 from factor_gen.audit.read import read_benchmark
-from factor_gen.audit.records import BY_LOT
 from factor_gen.audit.visible import CENTRAL
 from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing, spaces_before_punctuation
 from lm_factuality.ground.files import write_text
@@ -61,28 +59,14 @@ def to_table(known: Mapping[str, Any], model: str) -> str:
 def of_rows(rows: Sequence[Row]) -> dict[str, Any]:
     """What rows give away by themselves."""
     audit = audit_rows(rows)
-    lot = next(each for each in audit.baselines if each.family == BY_LOT)
     spaced = [[spaces_before_punctuation(choice) > 0 for choice in row.choices] for row in rows]
     return {
         "rows": len(rows),
         "central": _percent(audit.baseline(CENTRAL).accuracy),
-        "lot": _percent(lot.accuracy),
-        "classifier_pairs": _percent(_pairs(rows)),
+        "lot": _percent(audit.floor.accuracy),
+        "classifier_pairs": _percent(audit.baseline(CLASSIFIER).wins),
         "only_true_spaced": sum(each[row.gold] and sum(each) == 1 for each, row in zip(spaced, rows, strict=True)),
     }
-
-
-def _pairs(rows: Sequence[Row]) -> float:
-    """The share of contradictions that the classifier of pooled choices finds less true; a tie is half of one."""
-    scores = next(each for each in classifier_scores(rows, folds(rows, 0)) if each.name == POOLED)
-    found = [
-        (values[row.gold] > value) + (values[row.gold] == value) / 2
-        for row, values in zip(rows, scores.values, strict=True)
-        if values is not None
-        for index, value in enumerate(values)
-        if index != row.gold
-    ]
-    return sum(found) / len(found)
 
 
 def of_model(out: Path, task: str) -> dict[str, Any]:

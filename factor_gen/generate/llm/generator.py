@@ -1,12 +1,13 @@
 """The ``llm`` generator: one prompt an error type, all sentences of a shard at once, every answer on disk before it is used."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from factor_gen.generate.llm.parse import LOSSES, Contradictions, Parsed, parse
+from factor_gen.generate.llm.parse import LOSSES, Contradictions, Parsed, parse, read_numbered
 from factor_gen.language import ENGLISH
 from factor_gen.records import ERROR_TYPES, LINK, Candidate, Example, last_words
 from factor_gen.settings import GenerateSettings
@@ -18,6 +19,7 @@ from judges.store import AnswerStore
 from judges.templates import Prompts, prompt_names
 from judges.typed import Typed
 from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.suite import read_config
 
 _RULES = 4  # raised when what is read in the same answers can change
 _ITS_OWN_FAULT = ("refused: ", "the prompt has ")  # how errors of judges.backends begin that lie in the request itself
@@ -52,8 +54,10 @@ class LLMGenerator:
                 f"generate: judge {settings.judge}: the {self._config.backend} judge writes no text; name a judge with a model, "
                 "or set generator to rules"
             )
+        overrides = _overrides(settings.prompts, folder)
+        self._numbered = {name for name, each in overrides.items() if isinstance(each, str)}
         own = PROMPTS_FOLDER / language
-        self._prompts = Prompts(_overrides(settings.prompts, folder), own if own.is_dir() else PROMPTS_FOLDER / ENGLISH)
+        self._prompts = Prompts(overrides, own if own.is_dir() else PROMPTS_FOLDER / ENGLISH)
         self._language = "" if own.is_dir() else language
         self._opened: Judge | None = None
 
@@ -85,7 +89,7 @@ class LLMGenerator:
             places = [place for place, each in enumerate(examples) if not each.unused and error_type in each.types]
             if places:
                 subjects = [self._subject(examples[place], error_type) for place in places]
-                found = self._judge.ask_typed(error_type, Contradictions, subjects, f"contradictions: {error_type}")
+                found = self._ask(error_type, subjects)
                 replies.update(zip([(place, error_type) for place in places], found, strict=True))
         _require_answers([each.answer for samples in replies.values() for each in samples])
         parsed = {
@@ -96,6 +100,12 @@ class LLMGenerator:
             each if each.unused else _with(each, [one for kind in each.types for one in parsed.get((place, kind), ())])
             for place, each in enumerate(examples)
         ]
+
+    def _ask(self, error_type: str, subjects: Sequence[Mapping[str, Any]]) -> list[list[Typed[Contradictions]]]:
+        what = f"contradictions: {error_type}"
+        if error_type in self._numbered:
+            return [[read_numbered(each) for each in answers] for answers in self._judge.ask(error_type, subjects, what)]
+        return self._judge.ask_typed(error_type, Contradictions, subjects, what)
 
     def close(self) -> None:
         """Closes the model and the store of its answers."""
@@ -158,15 +168,23 @@ def _judge_config(judge: str, folder: Path) -> JudgeConfig:
     return load_judge_config(beside if is_path and beside.is_file() else judge)
 
 
-def _overrides(prompts: str | None, folder: Path) -> dict[str, Path]:
-    """The user's own templates: ``entity.jinja`` and so on in the folder ``prompts``.
+def _overrides(prompts: str | None, folder: Path) -> dict[str, Path | str]:
+    """The user's own templates: ``entity.jinja`` and so on in the folder ``prompts``; or, from a YAML file, prompts by error type
+    in the form of the paper's, with ``{context}`` and ``{completion}`` where these go.
 
     Raises:
-        ConfigError: the folder is not there, or holds none.
+        ConfigError: the folder or the file is not there, or holds none.
     """
     if prompts is None:
         return {}
-    found = {path.stem: path for path in sorted((folder / prompts).glob("*.jinja"))}
+    if Path(prompts).suffix in (".yaml", ".yml"):
+        texts = read_config(folder / prompts)
+        for name, text in texts.items() if isinstance(texts, dict) else [(prompts, "")]:
+            if name not in ERROR_TYPES or "{completion}" not in str(text):
+                wanted = f"one of {', '.join(ERROR_TYPES)} with a prompt that holds {{completion}}"
+                raise ConfigError(f"generate: prompts: {folder / prompts}: found {name!r}: {text!r:.80}; expected {wanted}")
+        return {name: re.sub(r"\{(context|completion)\}", r"{{ \1 }}", text) for name, text in texts.items()}
+    found: dict[str, Path | str] = {path.stem: path for path in sorted((folder / prompts).glob("*.jinja"))}
     if not found:
         known = ", ".join(f"{name}.jinja" for name in prompt_names(PROMPTS_FOLDER / ENGLISH))
         raise ConfigError(f"generate: prompts: {folder / prompts}: no template there; expected some of {known}")

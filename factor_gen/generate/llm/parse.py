@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from factor_gen.generate.compatible import compatible
 from factor_gen.generate.llm.spacing import distance, respaced, tokens
 from factor_gen.records import Candidate
+from judges.answers import Answer
 from judges.typed import Reply, Typed
 from lm_factuality.ground.packaged import load_yaml
 from lm_factuality.ground.sentences import spaced
+from lm_factuality.ground.thinking import without_thinking
 
 LOSSES: Mapping[str, str] = load_yaml(__package__, "losses.yaml")
 _FEW, _SHARE = (8, 0.4)  # a contradiction may differ in that many words and marks, or that share of the completion's words
@@ -24,6 +26,8 @@ _LONGEST = 4  # times as long as its completion, and 200 characters: not worth c
 _STRAY = re.compile(r"[\x00-\x1f\x7f\ufffd]|\*\*|``|<[|/]|\|>|[\ud800-\udfff]")
 _WORD_OR_MARK = re.compile(r"\w+|[^\w\s]")
 _PAIRED = '"()[]'
+_NUMBERED = re.compile(r"\s\d+\.\s+(?=(?:Pronoun|Change)\b)")
+_CHANGE = re.compile(r"[\"\u201c]([^\"\u201c\u201d]*)[\"\u201d] to [\"\u201c]([^\"\u201c\u201d]*)[\"\u201d]")
 _CLOSERS = "\"'\u201d\u2019)]"
 
 
@@ -53,6 +57,22 @@ class Parsed:
 
     candidates: tuple[Candidate, ...]
     lost: Mapping[str, int]
+
+
+def read_numbered(answer: Answer) -> Typed[Contradictions]:
+    """The entries of an answer in the form of tables 7 to 12 of the paper: numbered, each with its quoted changes and then, after
+    ``Contradiction:``, the sentence. ``NA`` stands for none; what a model writes behind ``##`` is an example of its own."""
+    if answer.error is not None or answer.text is None:
+        return Typed(None, f"judge error: {answer.error or 'no text'}", answer)
+    text = (without_thinking(answer.text) or "").partition("##")[0].strip()
+    found = []
+    for entry in _NUMBERED.split(f"\n{text}")[1:]:
+        plan, _, sentence = entry.partition("Contradiction:")
+        edits = [Edit(old=old, new=new) for old, new in _CHANGE.findall(plan)]
+        found.append(Contradiction(edits=edits, contradiction=sentence.strip()))
+    if not found and not text.startswith("NA"):
+        return Typed(None, "no numbered contradiction", answer)
+    return Typed(Contradictions(contradictions=found), "", answer)
 
 
 def parse(read: Typed[Contradictions], completion: str, error_type: str, most: int | None = None) -> Parsed:

@@ -8,6 +8,7 @@ from lm_factuality.benchmarks.factor import metrics
 from lm_factuality.benchmarks.factor.audit import FactorAudit
 from lm_factuality.benchmarks.factor.compare import AccuracyAndPerplexity
 from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW
+from lm_factuality.benchmarks.factor.known import floor
 from lm_factuality.benchmarks.factor.metrics import SCORES
 from lm_factuality.benchmarks.factor.page import LEAD, SAMPLES, sections
 from lm_factuality.benchmarks.factor.people import PEOPLE
@@ -35,14 +36,15 @@ def keep(sample: Sample) -> Row:
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
-    """By the task's protocol, over the error types of all rows. Runs of earlier releases lack the finer scores."""
+    """By the task's protocol, over the error types of all rows. Runs of earlier releases lack the finer scores and the floor."""
     types = sorted({kind for row in rows for kind in row["doc"]["error_types"] if kind})
     protocol = str(task.metadata.get("protocol", "paper"))
-    has_finer = "brier_score" in task.metrics
+    later: tuple[str, ...] = () if "brier_score" in task.metrics else metrics.FINER
+    later += () if metrics.FLOOR in task.metrics else (metrics.FLOOR,)
 
     def row_metrics(row: Row) -> dict[str, Any]:
         found = metrics.row_metrics(row["doc"], row["scores"], protocol, types)
-        return {name: value for name, value in found.items() if has_finer or not name.startswith(metrics.FINER)}
+        return {name: value for name, value in found.items() if not name.startswith(later)}
 
     return Recount(row_metrics)
 
@@ -105,6 +107,7 @@ BENCHMARK = Benchmark(
     recount=recount,
     instance=instance,
     notes=notes,
+    floor=floor,
     comparison=AccuracyAndPerplexity(),
     audit=FactorAudit,
     sources=SOURCES,

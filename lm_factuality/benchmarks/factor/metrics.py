@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from lm_factuality.benchmarks.declaration import ACCURACY, BITS_PER_BYTE, Measure, Score
+from lm_factuality.benchmarks.factor.floor import floor_of
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS, RowScore, score_row
 from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
 from lm_factuality.harness.scored import ScoredContinuation
 
 VERSUS = "factor_acc_vs_"  # pairwise accuracy against the contradictions of one error type
 MARGIN_VERSUS = "margin_vs_"
+FLOOR = "floor"
 FINER = ("bits_per_byte", "choice_prob", "brier_score", "pairwise_acc", "margin")  # what shows smaller differences than accuracy
 
 
@@ -47,7 +49,8 @@ def row_metrics(
             "factor_num_tokens": list(row.num_tokens),
             "truncated": float(row.truncated),
         }
-    return metrics | {"unscored": row.unscored or None}
+    floor = floor_of(doc["choices"], doc["gold"]) if row.correct else None  # of the rows that the accuracy is of
+    return metrics | {FLOOR: floor, "unscored": row.unscored or None}
 
 
 def true_bytes(doc: Mapping[str, Any]) -> int:
@@ -103,6 +106,7 @@ SCORES = (
     replace(_MARGIN, name="margin", label="Margin", note="over the likeliest contradiction, nats per token"),
     Score(f"{VERSUS}*", _CLUSTERED, ACCURACY),
     _MARGIN,
+    Score(FLOOR, Aggregation(lambda rows: _plain_mean([row for row in rows if row is not None]))),
     Score("factor_acc_worst", _PLAIN),
     Score("factor_acc_best", _PLAIN),
     Score(

@@ -19,7 +19,9 @@ from lm_factuality.ground.html import render
 from lm_factuality.ground.plots import Dot, Point, dots, scatter
 from lm_factuality.harness.outputs import TaskResult
 
-LEAD = "Does the model find the true completion likelier than three false ones? Chance is 25%, against a single false one 50%."
+LEAD = (
+    "Does the model find the true completion likelier than false ones? The floor is what knowing nothing scores on the same rows."
+)
 _MOST_SERIES = 8
 _MEAN_LOGPROB = "factor_mean_logprob"
 

@@ -13,14 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from factor_gen.audit.audit import audit_rows
-from factor_gen.audit.classifier import CLASSIFIERS, POOLED, WITHIN_ROW
+from factor_gen.audit.classifier import CLASSIFIER
 from factor_gen.audit.evaluate import evaluate
 from factor_gen.audit.fix import fix_rows
-from factor_gen.audit.language_models import NAME as TRIGRAMS
 from factor_gen.audit.read import read_benchmark
-from factor_gen.audit.records import COUNTED, LEAST_EFFECT, MIDDLE, Audit
-from factor_gen.audit.tables import baseline_table, shape_table
-from factor_gen.audit.visible import CENTRAL, by_lot, comparing, middles, surface
+from factor_gen.audit.records import COUNTED, LEAST_EFFECT, Audit
+from factor_gen.audit.tables import baseline_table, conclusion, shape_table
+from factor_gen.audit.visible import CENTRAL, comparing, surface
 from factor_gen.surface import STATISTICS, Ledger
 from lm_factuality.benchmarks.factor.rows import Row, make_row
 from tests.factor_gen.audit.rows import Change, on_false, on_true, row, synthetic
@@ -34,14 +33,12 @@ def clean() -> Audit:
 def test_nothing_is_found_where_choices_are_drawn_alike(clean: Audit) -> None:
     assert clean.leaks == ()
     assert {flag.reason for flag in clean.flags} <= {"edit of more than half of the words"}
-    assert all(each.low <= each.chance <= each.high for each in clean.baselines if each.name in CLASSIFIERS)
-
-
-def _shuffled(text: str) -> str:
-    words = text.split()
-    middle = words[1:-1]
-    random.Random(text).shuffle(middle)
-    return " ".join([words[0], *middle, words[-1]])
+    learned = clean.baseline(CLASSIFIER)
+    assert learned.wins_low <= 0.5 <= learned.wins_high
+    first, floor, _ = conclusion(clean, "clean")
+    assert first.startswith("clean: no blind baseline tells true completions from contradictions; the best, ")
+    assert "knowing nothing picks the true one in 24." in floor or "in 25." in floor
+    assert ", not 25.0%" not in floor
 
 
 @pytest.mark.parametrize(
@@ -68,61 +65,53 @@ def test_a_place_that_the_true_one_keeps_to_is_found() -> None:
     assert [each.name for each in found if each.is_above_chance] == ["choice 3 in the file"]
 
 
-def test_a_place_in_the_middle_is_found_and_is_no_leak_of_the_file() -> None:
-    def change(texts: list[str], _: random.Random) -> list[str]:
-        true, *others = (text.ljust(140, "x") for text in texts)
-        return [true + "x", *(text + "x" * more for text, more in zip(others, (0, 0, 5), strict=True))]
+def test_edits_that_say_nothing_are_above_no_chance_though_the_true_one_is_seldom_the_greatest() -> None:
+    """Each contradiction has one word more or one less, by lot: of four choices the true one is the greatest in an eighth."""
 
-    found = audit_rows(synthetic(80, change, share=0.8))
-    assert found.baseline("third least characters").is_above_chance
-    assert found.baseline("third least characters").accuracy > 0.7
-    assert not [name for name in found.leaks if name.startswith(("most char", "least char"))]
-    assert all(found.baseline(name).family in COUNTED for name in found.leaks)
-    table = baseline_table(found, "planted")
-    cells = {name: verdict for name, *_, verdict in table.rows}
-    assert "not counted" in cells["third least characters"]
-    assert "second least characters" not in cells
-    (others,) = (name for name in cells if "other places in the middle" in name)
-    shown = sum(each.family == MIDDLE and each.name in cells for each in found.baselines)
-    assert int(others.split()[0]) == 2 * (len(STATISTICS) + 1) - shown
+    def edits(texts: list[str], dice: random.Random) -> list[str]:
+        edited = [texts[0].replace(f" {word}", dice.choice(("", f" {word} {word}"))) for word in ("old", "near", "day")]
+        return [texts[0], *edited]
+
+    found = audit_rows(synthetic(160, edits, share=1))
+    words = [found.baseline(f"{end} words") for end in ("most", "least")]
+    assert sum(each.accuracy for each in words) == pytest.approx(0.25, abs=0.06)
+    assert sum(each.wins for each in words) == pytest.approx(1)
+    assert not any(each.is_above_chance for each in words)
+
+    def change(texts: list[str], dice: random.Random) -> list[str]:
+        true, *false = edits(texts, dice)
+        return [true.replace(" by ", " by all of ") if dice.random() < 0.3 else true, *false]
+
+    leaking = audit_rows(synthetic(160, change, share=1))
+    most = leaking.baseline("most words")
+    assert most.is_above_chance
+    assert "most words" in leaking.leaks
+    first, floor, _ = conclusion(leaking, "planted")
+    assert first.startswith("planted: gives true completions away: ")
+    assert "chance 50%, p < 0.001" in first
+    assert ", not 25.0%" in floor
 
 
 def test_places_are_counted_as_the_choice_of_contradictions_counts_them() -> None:
     texts = ["Aa bb, cc.", "Aa bb cc.", "aa bb, cc 12.", "Aa bb, cc!"]
     rows = [row(*texts)]
     taken = Ledger(3)._taken(texts[0], texts[1:], np.array([[0, 1, 2]])).reshape(len(STATISTICS) + 1, 4)
-    found = {each.name: each.accuracy for each in evaluate([*surface(rows), *middles(rows)], rows)}
-    names = [*STATISTICS]
-    orders = [[f"least {name}", f"second least {name}", f"third least {name}", f"most {name}"] for name in names]
-    orders.append([f"{place} in sorted order" for place in ("first", "second", "third", "last")])
-    for order, shares in zip(orders, taken / 12 + 0.25, strict=True):  # parts of a row above an even share
-        assert [found[name] for name in order] == pytest.approx(list(shares))
+    found = {each.name: each.accuracy for each in evaluate([*surface(rows)], rows)}
+    orders = [*((f"least {name}", f"most {name}") for name in STATISTICS), ("first in sorted order", "last in sorted order")]
+    for (least, most), shares in zip(orders, taken / 12 + 0.25, strict=True):  # parts of a row above an even share
+        assert (found[least], found[most]) == pytest.approx((shares[0], shares[-1]))
 
 
-def test_rows_of_few_choices_have_no_middle() -> None:
-    rows = [row("a b", "a c", doc_id="x"), row("a", "b b", "c c c", "d d d d", doc_id="y")]
-    for each in middles(rows):
-        assert each.values[0] is None
-        assert each.values[1] is not None
-
-
-def test_word_weights_by_lot_score_chance_where_choices_are_drawn_alike() -> None:
-    rows = synthetic(150)
-    (found,) = evaluate(list(by_lot(rows, 0)), rows)
-    assert found.accuracy == pytest.approx(0.25, abs=0.02)  # one drawing may be 0.035 off
-    (same,) = by_lot([row("a b c", "c b a", "d e")], 0)
-    assert same.values[0] is not None
-    assert same.values[0][0] == same.values[0][1]
-
-
-def test_a_true_one_in_the_middle_of_its_edits_has_a_note_with_a_way_out(clean: Audit) -> None:
+def test_a_true_one_in_the_middle_of_its_edits_is_told_with_a_way_out(clean: Audit) -> None:
     def edits(texts: list[str], _: random.Random) -> list[str]:
         return [texts[0], *(texts[0].replace(f" {word} ", f" {word}s ") for word in ("old", "near", "day"))]
 
     found = audit_rows(synthetic(40, edits, share=1))
     assert found.baseline(CENTRAL).accuracy == 1
-    assert any("right in 100.0% of rows" in note and "hide_centre: true" in note for note in found.notes)
-    assert not any("hide_centre" in note for note in clean.notes)
+    advice = conclusion(found, "edits")[1]
+    assert "Whoever compares them finds it in 100.0%" in advice
+    assert "hide_centre: true" in advice
+    assert "hide_centre" not in conclusion(clean, "clean")[1]
 
 
 def test_copies_count_once() -> None:
@@ -138,19 +127,12 @@ def test_places_mean_nothing_where_the_true_one_has_its_own(clean: Audit) -> Non
     assert any("place of its own" in note for note in clean.notes)
 
 
-def test_words_of_the_documents_are_found_by_trigrams() -> None:
-    found = audit_rows(synthetic(80, on_false(_shuffled)))
-    assert TRIGRAMS in found.leaks
-    assert found.baseline(TRIGRAMS).accuracy > 0.6
-
-
-def test_a_vocabulary_of_contradictions_is_found_by_both_classifiers_and_by_nothing_that_is_seen() -> None:
+def test_a_vocabulary_of_contradictions_is_found_by_the_classifier_and_by_nothing_that_is_seen() -> None:
     change = on_false(lambda text: text.replace("spring", "winter"))  # of the same length
     found = audit_rows(synthetic(100, change, share=0.6))
-    assert set(CLASSIFIERS) <= set(found.leaks)
+    assert CLASSIFIER in found.leaks
     assert not [name for name in found.leaks if name.startswith(("most", "least"))]
-    accuracies = {name: found.baseline(name).accuracy for name in (POOLED, WITHIN_ROW)}
-    assert accuracies[found.headline] == max(accuracies.values()) > 0.6
+    assert found.baseline(CLASSIFIER).accuracy > 0.6
 
 
 def test_the_same_rows_and_seed_give_the_same_audit(clean: Audit) -> None:
@@ -168,10 +150,11 @@ def test_baselines_see_a_sample_and_say_so(clean: Audit) -> None:
 
 def test_one_document_has_no_others_to_learn_from() -> None:
     found = audit_rows([replace(row, doc_id="same") for row in synthetic(60, on_true(lambda text: text.upper()), 1)])
-    assert found.headline == ""
+    assert CLASSIFIER not in {each.name for each in found.baselines}
     assert any("one document" in note for note in found.notes)
-    verdicts = {verdict for name, accuracy, *_, verdict in baseline_table(found, "one").rows if accuracy}
-    assert verdicts == {"too few documents to tell", "not counted"}
+    verdicts = {verdict for name, pairs, *_, verdict in baseline_table(found, "one").rows if pairs}
+    assert verdicts == {"too few documents to tell"}
+    assert conclusion(found, "one")[0] == "one: 1 documents are too few to tell what it gives away; 10 are needed."
     json.dumps(found.to_json(), allow_nan=False)
 
 
@@ -211,7 +194,8 @@ _ROWS = st.lists(
 def test_no_text_breaks_the_audit(rows: list[Row]) -> None:
     found = audit_rows(rows)
     json.dumps(found.to_json(), allow_nan=False)
-    assert all(each.rows == 0 or 0 <= each.accuracy <= 1 for each in found.baselines)
+    assert all(each.rows == 0 or (0 <= each.accuracy <= 1 and 0 <= each.wins <= 1) for each in found.baselines)
+    assert len(conclusion(found, "any")) in (2, 3)
 
 
 @settings(max_examples=120, deadline=None)
@@ -245,21 +229,23 @@ def test_fixing_expert_leaves_nothing_to_find(expert: tuple[list[Row], Audit]) -
     fixed = fix_rows(rows)
     assert len(fixed.rows) == 233  # in three rows contradictions differ by spacing alone
     after = audit_rows(fixed.rows)
-    assert after.leaks == ()
-    assert after.baseline("most spaces before punctuation").accuracy == 0.25
+    assert not [name for name in after.leaks if name.startswith(("most ", "least "))]
+    assert after.baseline("most spaces before punctuation").wins == 0.5
+    assert after.floor.accuracy == pytest.approx(0.158, abs=0.005)
 
 
 def test_news_has_no_spacing_leak(shared: Path) -> None:
     rows = read_benchmark(str(shared / "data" / "factor" / "news_factor.csv")).rows
-    baselines = evaluate([*surface(rows), *comparing(rows), *middles(rows)], rows)
+    baselines = evaluate([*surface(rows), *comparing(rows)], rows)
     found = {each.name: each for each in baselines}
     spaces = found["most spaces before punctuation"]
     assert spaces.accuracy == pytest.approx(0.252, abs=5e-4)
-    # What there is: in a dozen rows only the true one keeps the document's typographic signs.
+    # In a dozen rows only the true one keeps the document's typographic signs; and true completions are a little shorter, which
+    # accuracies of 13 to 19%, held against 25%, would hide: the floor is 15%.
     counted = [each for each in baselines if each.family in COUNTED]
-    assert [each.name for each in counted if each.is_above_chance] == ["most rare characters"]
+    above = {each.name for each in counted if each.is_above_chance}
+    assert above == {"most rare characters", "least word length", "least characters"}
     assert 0 < found["most rare characters"].effect < LEAST_EFFECT  # a slight leak
-    assert found["third in sorted order"].accuracy == pytest.approx(0.344, abs=5e-4)  # by geometry: see MIDDLE
-    assert found["second least characters"].is_above_chance
-    assert found["least characters"].accuracy == pytest.approx(0.174, abs=0.01)
+    assert found["least word length"].wins == pytest.approx(0.532, abs=5e-4)
+    assert found["least word length"].accuracy == pytest.approx(0.186, abs=5e-4)
     assert found["most central (least summed edit distance)"].accuracy == pytest.approx(0.908, abs=5e-4)

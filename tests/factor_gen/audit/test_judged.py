@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from factor_gen.audit.judged import PROMPTS, YesOrNo, judge_rows, open_judge
+from factor_gen.audit.judged import PROMPTS, YesOrNo, judge_rows, judge_types, open_judge
 from judges.answers import Answer
 from judges.typed import Typed, read_reply
 from lm_factuality.ground.errors import ConfigError
@@ -64,6 +64,23 @@ def test_the_audits_own_prompts_reach_a_server(tmp_path: Path) -> None:
         server.close()
     assert [each.share for each in found] == [1.0, 0.0, 1.0]
     assert sum(server.attempts.values()) == 27
+
+
+def test_types_are_asked_of_a_server_and_what_is_no_type_is_none(tmp_path: Path) -> None:
+    def script(prompt: str, attempt: int) -> Act:
+        original, changed = prompt.rpartition("Original sentence: ")[2].split("\nChanged sentence: ")
+        assert original == "It is so."
+        return Act(text=json.dumps({"reason": "so", "type": "link" if changed.startswith("A plain") else "kind"}))
+
+    server = JudgeServer(script)
+    try:
+        config = tmp_path / "judge.yaml"
+        config.write_text(f"backend: openai\nmodel: small-judge\nbase_url: {server.base_url}\n", encoding="utf-8")
+        with open_judge(str(config), tmp_path / "answers.sqlite") as judge:
+            found = judge_types(judge, [row("It is so.", "A plain one.", "An odd one.")], seed=0)
+    finally:
+        server.close()
+    assert found == [("It is so.", "A plain one.", "link"), ("It is so.", "An odd one.", None)]
 
 
 def test_the_lexical_judge_is_refused_with_a_way_out() -> None:

@@ -123,6 +123,53 @@ def kept(home: Path) -> int:
 EXAMPLE = Example("a", PREFIX, COMPLETION, ERROR_TYPES)
 
 
+def test_prompts_of_the_papers_form_come_from_a_file_and_their_answers_are_numbered(open_generator, server, tmp_path):
+    asked = []
+
+    def numbered(prompt: str, attempt: int) -> Act:
+        if "numbered" not in prompt:
+            return recorded(prompt, attempt)
+        asked.append(prompt)
+        if "LINK" in prompt:
+            return Act(text="NA")
+        first = f'1. Change: "valley" to "harbour". Contradiction: {COMPLETION.replace("valley", "harbour")}\n'
+        second = '2. Change: \u201ccouncil\u201d to \u201ccourt\u201d. Additional changes: "left" to "reached".\nContradiction: '
+        return Act(
+            text=first + second + COMPLETION.replace("council", "court").replace("left", "reached") + '\n##\n1. Change: "x"'
+        )
+
+    server.script = numbered
+    texts = {
+        "entity": "Write numbered ones.\n##\nContext: {context}\nCompletion: {completion}\n",
+        "link": "numbered LINK: {completion}",
+    }
+    (tmp_path / "prompts.yaml").write_text(yaml.safe_dump(texts), encoding="utf-8")
+    (found,) = open_generator(prompts="prompts.yaml").run([EXAMPLE])
+    assert [each.edit for each in found.candidates if each.type == ENTITY] == [
+        "valley -> harbour",
+        "council -> court; left -> reached",
+    ]
+    assert [each.edit for each in found.candidates if each.type == PREDICATE] == ["never came -> often came"]  # ours, in JSON
+    assert sorted(asked) == [
+        f"Write numbered ones.\n##\nContext: {PREFIX.strip()}\nCompletion: {COMPLETION}",
+        f"numbered LINK: {COMPLETION}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ({"entity": "Write some."}, "found 'entity': 'Write some.'; expected one of predicate"),
+        ({"noun": "{completion}"}, "found 'noun'"),
+        (["{completion}"], "expected one of predicate, entity"),
+    ],
+)
+def test_prompts_that_cannot_be_used_are_refused(open_generator, tmp_path, texts, message):
+    (tmp_path / "prompts.yaml").write_text(yaml.safe_dump(texts), encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        open_generator(prompts="prompts.yaml")
+
+
 def test_each_type_is_asked_once_and_what_cannot_be_read_is_counted(open_generator, server):
     stage: Stage = open_generator()
     (found,) = stage.run([EXAMPLE])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factor_gen.generate.llm.parse import LOSSES, Contradictions, parse
+from factor_gen.generate.llm.parse import LOSSES, Contradictions, parse, read_numbered
 from factor_gen.generate.llm.spacing import distance, respaced, tokens
 from factor_gen.records import COREFERENCE, ENTITY, LINK, PREDICATE
 from judges.answers import Answer
@@ -216,3 +216,32 @@ def test_no_answer_breaks_the_parser(answer, completion, finish_reason):
         found = parse(read_one, completion, ENTITY)
         assert all(reason.startswith("llm: ") for reason in found.lost)
         assert all("\n" not in each.text and each.text != completion for each in found.candidates)
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "problem"),
+    [
+        ("NA", [], ""),
+        ("I cannot do that.", None, "no numbered contradiction"),
+        ("", None, "no numbered contradiction"),
+        (
+            'Sure.\n1. Pronoun: she Change: "she" to "he" and "her" to "his". Contradiction: He left. '
+            '2. Change: "left" to "stayed". Contradiction: She stayed.',
+            [([("she", "he"), ("her", "his")], "He left."), ([("left", "stayed")], "She stayed.")],
+            "",
+        ),
+        ('1. Change: "a" to "b". Contradiction:', [([("a", "b")], "")], ""),
+        ("<think>1. Change: x</think>NA", [], ""),
+    ],
+)
+def test_numbered_answers(text, found, problem):
+    read = read_numbered(Answer(text))
+    assert read.problem == problem
+    entries = read.value and [
+        ([(edit.old, edit.new) for edit in each.edits], each.contradiction) for each in read.value.contradictions
+    ]
+    assert entries == found
+
+
+def test_an_answer_that_failed_holds_no_numbered_one():
+    assert read_numbered(Answer(None, error="refused: no")).problem == "judge error: refused: no"

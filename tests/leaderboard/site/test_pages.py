@@ -30,6 +30,14 @@ def test_a_score_without_an_interval_has_no_rank() -> None:
     assert "rank 1" not in page
 
 
+def test_the_floor_stands_beneath_a_score_that_has_one() -> None:
+    board = to_board([entry("a/one", score(0.8, floor=0.152)), entry("a/two", score(0.7))])
+    page = table_pages(board, "Board")["index.html"]
+    assert page.count(">floor 15.2</small>") == 1
+    one = next(row.entry for row in board.tables[0].rows if row.entry.model == "a/one")
+    assert "floor 15.2" in model_page([one], board, "Board")
+
+
 def test_filters_by_what_differs() -> None:
     page = table_pages(
         to_board(
