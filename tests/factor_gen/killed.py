@@ -42,8 +42,8 @@ def main(config: str, out: str) -> None:
     """Builds; trouble can be had while the corpus is read as well, at a row that is chosen, and at a file that is shown."""
     real, real_choose, real_replace = pipeline.distinct, pipeline.choose_rows, Path.replace
 
-    def distinct(documents: Iterable[object], unwrapped: bool) -> Iterator[Example]:
-        for example in real(documents, unwrapped):  # type: ignore[arg-type]
+    def distinct(documents: Iterable[object], *given: Any) -> Iterator[Example]:
+        for example in real(documents, *given):  # type: ignore[arg-type]
             trouble("read", example.doc_id)
             yield example
 

@@ -100,7 +100,7 @@ def write_build(folder: Path, monkeypatch: pytest.MonkeyPatch, server: JudgeServ
         (folder / "texts" / name).write_text(before + PREFIX + COMPLETION, encoding="utf-8")
     build = {
         "corpus": "texts/*.txt",
-        "select": {"position": "last"},
+        "select": {"position": "last", "draws": 1, "once": False},
         "generate": {"generator": "llm", "judge": "my_judge.yaml"},
         "filter": "none",
         "workers": 1,
