@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
 
 Z95 = 1.959963984540054  # half the width of a 95% interval, in standard errors of a normal distribution
 Z80 = 0.8416212335729143  # the quantile of a normal distribution that 80% lie below
+_DRAWN = 1 << 20  # numbers in memory while whole tables are drawn again
 
 
 class Outcome(float):
@@ -79,9 +83,7 @@ def bootstrap_interval(
             sums[outcome.cluster][1] += outcome.weight
     if not sums:
         return math.nan, math.nan
-    totals = np.array(list(sums.values()))
-    draws = np.random.default_rng(seed).multinomial(len(totals), np.full(len(totals), 1 / len(totals)), size=resamples)
-    values, weights = (draws @ totals).T
+    values, weights = _drawn_sums(np.array(list(sums.values())), resamples, seed).T
     low, high = np.quantile(values / weights, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
@@ -115,14 +117,23 @@ def pooled_interval(
 
 def _pooled_draws(
     rows: Sequence[Sequence[float]], value: Callable[[Sequence[float]], float], resamples: int, seed: int
-) -> np.ndarray[Any, np.dtype[np.float64]]:
+) -> Floats:
     if not rows:
         return np.array([])
-    counts = np.array(rows, dtype=float)
-    weights = np.random.default_rng(seed).multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=resamples)
-    draws = np.array([value(totals) for totals in (weights @ counts).tolist()])
-    defined: np.ndarray[Any, np.dtype[np.float64]] = draws[~np.isnan(draws)]
+    sums = _drawn_sums(np.array(rows, dtype=float), resamples, seed)
+    draws = np.array([value(totals) for totals in sums.tolist()])
+    defined: Floats = draws[~np.isnan(draws)]
     return defined
+
+
+def _drawn_sums(rows: Floats, resamples: int, seed: int) -> Floats:
+    """The column sums of each of so many draws of all rows with replacement. They are drawn in blocks, in the order in which one
+    draw of all would have them, so that memory does not grow with ``resamples`` times the rows."""
+    generator, even = np.random.default_rng(seed), np.full(len(rows), 1 / len(rows))
+    block = max(1, _DRAWN // len(rows))
+    starts = range(0, resamples, block)
+    drawn = (generator.multinomial(len(rows), even, size=min(block, resamples - start)) for start in starts)
+    return np.concatenate([times @ rows for times in drawn])
 
 
 class NotDefined(str):

@@ -4,11 +4,20 @@ import json
 import math
 import pickle
 import statistics
+import tracemalloc
 
 import numpy as np
 import pytest
 
-from lm_factuality.ground.statistics import NOT_DEFINED, Aggregation, Outcome, bootstrap_interval, clustered_stderr, mean
+from lm_factuality.ground.statistics import (
+    NOT_DEFINED,
+    Aggregation,
+    Outcome,
+    bootstrap_interval,
+    clustered_stderr,
+    mean,
+    pooled_interval,
+)
 
 
 def outcomes(values, clusters):
@@ -65,3 +74,35 @@ def test_a_score_that_is_not_defined_is_no_nan_in_results():
     for scores in ([0.5, NOT_DEFINED], [NOT_DEFINED, 0.5], [NOT_DEFINED]):
         assert sum(score * 1 for score in scores) / len(scores) is NOT_DEFINED
     assert json.dumps([NOT_DEFINED]) == '["N/A"]'
+
+
+def at_once(rows, resamples, seed):
+    """The column sums of all draws, by one matrix of how often each row is in each draw."""
+    even = np.full(len(rows), 1 / len(rows))
+    return np.random.default_rng(seed).multinomial(len(rows), even, size=resamples) @ rows
+
+
+def test_intervals_of_many_rows_are_those_of_one_draw_of_all():
+    generator = np.random.default_rng(3)
+    values, weights = generator.random(700), generator.integers(1, 5, 700)
+    outcomes = [Outcome(value, f"c{n}", int(weight)) for n, (value, weight) in enumerate(zip(values, weights, strict=True))]
+    sums = at_once(np.stack([values * weights, weights], axis=1), 10_000, 5)
+    ends = np.quantile(sums[:, 0] / sums[:, 1], [0.025, 0.975])
+    assert bootstrap_interval(outcomes, seed=5) == pytest.approx(ends.tolist(), rel=1e-12)
+    found = pooled_interval(np.stack([values, weights], axis=1).tolist(), lambda sums: sums[0] / sums[1], seed=5)
+    sums = at_once(np.stack([values, weights], axis=1), 10_000, 5)
+    assert found == pytest.approx(np.quantile(sums[:, 0] / sums[:, 1], [0.025, 0.975]).tolist(), rel=1e-12)
+
+
+def test_memory_of_a_bootstrap_does_not_grow_with_rows_times_draws():
+    rows = [[float(n % 2), 1.0] for n in range(20_000)]
+
+    def peak(resamples):
+        tracemalloc.start()
+        pooled_interval(rows, lambda sums: sums[0] / sums[1], resamples=resamples)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    assert peak(400) < peak(100) + 2**20
+    assert peak(400) < 40 * 2**20  # of one matrix 128 MB
