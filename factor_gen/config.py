@@ -120,7 +120,7 @@ def _read(file: Path, within: tuple[Path, ...] = ()) -> tuple[Mapping[str, Any],
     Raises:
         ConfigError: a file is not there or no YAML, holds no mapping, or includes itself.
     """
-    if file.resolve() in within:
+    if (here := Path(os.path.realpath(file))) in within:
         raise ConfigError(f"{within[-1]}: include comes back to {file.name}; take one of the includes out")
     own = read_config(file)
     if not isinstance(own, dict):
@@ -132,7 +132,7 @@ def _read(file: Path, within: tuple[Path, ...] = ()) -> tuple[Mapping[str, Any],
     if not isinstance(include, str):
         raise ConfigError(f"{file}: include is {include!r}; expected the path of another YAML")
     base_file = find_config(Path(include)) if include.startswith("configs/") else file.parent / include
-    _, base, files = _read(base_file, (*within, file.resolve()))
+    _, base, files = _read(base_file, (*within, here))
     return own, _merged(_moved(base, base_file.parent, file.parent), own), (file, *files)
 
 

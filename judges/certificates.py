@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from judges.templates import Prompts
 from lm_factuality import __version__
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.ground.files import write_json
+from lm_factuality.ground.files import parse_json, write_json
 from lm_factuality.ground.published import cache_folder
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def find_calibration(config: JudgeConfig, identity: str, error: float) -> tuple[
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: not a certificate: {error}; delete it and run lm-factuality certify again") from error
     return found

@@ -67,7 +67,7 @@ def _config(target: str) -> dict[str, Any]:
     path = Path(target)
     if path.suffix.lower() in FORMATS:
         metadata = {"config_source": target}
-        return {"class": "FACTOR", "task": path.stem, "dataset_path": str(path.resolve()), "metadata": metadata}
+        return {"class": "FACTOR", "task": path.stem, "dataset_path": str(path.absolute()), "metadata": metadata}
     if target in all_sources() and target.endswith("_factor"):
         return {"class": "FACTOR", "task": target, "metadata": {"source": target}}
     if path.is_dir():

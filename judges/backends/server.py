@@ -7,7 +7,7 @@ import ipaddress
 import json
 import math
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -15,6 +15,7 @@ from judges.answers import BLANKS, Answer, Request
 from judges.backends import BACKENDS
 from judges.backends.thinking import content_of
 from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.published import seconds_of
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def hooks(base_url: str, key: str) -> dict[str, list[Callable[[Any], Awaitable[N
     """For the HTTP client: what it does to each request before it is sent. A server that is not OpenAI's gets ``key``, or no
     ``Authorization`` without one, and no other header that the openai client takes from the environment."""
     if is_openai(base_url):
-        return {}
+        return {"response": [_bounded]}
     lines = os.environ.get(_CUSTOM_HEADERS, "").splitlines()
     foreign = {*_OPENAI_HEADERS, "Authorization", *(line.partition(":")[0].strip() for line in lines if ":" in line)}
 
@@ -91,13 +92,33 @@ def hooks(base_url: str, key: str) -> dict[str, list[Callable[[Any], Awaitable[N
         if key:
             request.headers["Authorization"] = f"Bearer {key}"
 
-    return {"request": [strip]}
+    return {"request": [strip], "response": [_bounded]}
+
+
+async def _bounded(response: Any) -> None:
+    """Has the body of a reply read up to ``_MOST_BYTES``: compressed, a small one may hold any number.
+
+    Raises:
+        TryAgain: when it is read, and holds more.
+    """
+    decoded = response.aiter_bytes
+
+    async def read(*options: Any) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in decoded(*options):
+            size += len(part)
+            if size > _MOST_BYTES:
+                raise TryAgain(f"a reply of more than {_MOST_BYTES:,} bytes")
+            yield part
+
+    response.aiter_bytes = read
 
 
 AGAIN = "what was answered is kept: run the same command again to go on"
 _RETRIED = {408, 409, 425, 429}  # and 5xx
 _DOWN = {401, 402, 403, 404, 405}
 _LONGEST_QUOTE = 300  # characters of a server's message
+_MOST_BYTES = 1 << 26  # of a reply; an answer of 100,000 tokens with alternatives for each has a quarter of that
 _MOST_TOKENS = 10**12  # that a reply can have: a larger count is none
 _SCHEMA_WORDS = ("response_format", "json_schema")  # which a server names that finds fault with the schema of an answer
 
@@ -240,7 +261,7 @@ def read_reply(text: str, endpoint: str) -> Answer:
         BadReply: no JSON, not the expected shape, or an empty text.
     """
     try:
-        reply = json.loads(text)
+        reply = parse_json(text, is_shared=False)
     except ValueError as error:
         raise BadReply(f"a reply that is not JSON ({error}): {text[:80]!r}") from None
     return answer_in(reply, endpoint)

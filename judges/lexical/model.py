@@ -17,6 +17,7 @@ from scipy.special import expit
 from judges.lexical.comparison import Comparison, compare
 from judges.lexical.words import ADDITIVES, KINSHIP, Passage, Text, Word
 from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.files import parse_json
 
 COEFFICIENTS = Path(__file__).resolve().parent / "coefficients.json"
 _SHOWN = 3  # missing things of a kind that a reason names
@@ -185,7 +186,7 @@ def load_model(path: Path = COEFFICIENTS) -> LexicalModel:
         "expected a file that 'python -m tests.bench.lexical.fit --citations FILE --out FILE' wrote in a checkout of the suite"
     )
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_text(encoding="utf-8"))
         coefficients = {str(name): float(value) for name, value in content["coefficients"].items()}
         intercept, threshold = float(content["intercept"]), float(content["threshold"])
         fitted_on = dict(content["fitted_on"])

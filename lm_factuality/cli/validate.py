@@ -41,7 +41,7 @@ def validate(
     for target in targets:
         path = Path(target)
         if path.suffix.lower() in FORMATS:
-            config = {"task": path.stem, "dataset_path": str(path.resolve()), "metadata": {"config_source": target}}
+            config = {"task": path.stem, "dataset_path": str(path.absolute()), "metadata": {"config_source": target}}
             reports.append(_check(target, config, data_dir))
             continue
         for name, found in find_configs(target, include_path, run_code):

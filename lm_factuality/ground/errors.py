@@ -1,6 +1,7 @@
 """Errors that a user can act on: the command line prints them without a traceback and exits with 1."""
 
 import difflib
+import io
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -32,10 +33,20 @@ _INTERRUPTED = 130  # the exit code of whom SIGINT ended
 def exit_code(program: str, command: Callable[[], int]) -> int:
     """Runs a command: its exit code, 1 for an error a user can mend, which is told in the name of the ``program``, or 130 for
     Ctrl-C."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that has no such letter gets its number
     try:
         return command()
     except FactualityError as error:
-        sys.stderr.write(f"{program}: {error}\n")
+        sys.stderr.write(f"{program}: {clipped(str(error))}\n")
+        return 1
+    except BrokenPipeError:  # the reader of our output, such as head, has gone
+        sys.stderr.close()
+        return 0
+    except OSError as error:
+        if error.filename is None:
+            raise
+        sys.stderr.write(f"{program}: {clipped(str(error.filename))}: cannot be used: {error.strerror}; name another file\n")
         return 1
     except KeyboardInterrupt:
         again = shlex.join([program, *sys.argv[1:]])
@@ -43,11 +54,14 @@ def exit_code(program: str, command: Callable[[], int]) -> int:
             f"\n{program}: interrupted; what judges answered is kept, and so are finished parts. To go on: {again}\n"
         )
         return _INTERRUPTED
-    except BrokenPipeError:  # the reader of our output, such as head, has gone
-        sys.stderr.close()
-        return 0
 
 
+def clipped(text: str) -> str:
+    """``text``, of whose lines none is too long to be read: what a file holds may be quoted in an error."""
+    return "\n".join(line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..." for line in text.split("\n"))
+
+
+_LONGEST = 2000  # characters of a line
 _SHOWN = 10  # problems that an error lists
 
 

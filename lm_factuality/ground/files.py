@@ -17,6 +17,8 @@ from filelock import FileLock, Timeout
 from lm_factuality.ground.errors import DataError
 
 _BLOCK = 1 << 20
+MOST_NESTED = 100  # lists and objects of JSON in one another
+_TOO_DEEP = f"nested too deeply: at most {MOST_NESTED} lists and objects in one another are taken"
 
 
 @contextmanager
@@ -87,14 +89,36 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def parse_json(text: str) -> Any:
-    """``text`` as ``json.loads`` has it, for files that more than one program reads.
+def parse_json(text: str, is_shared: bool = True) -> Any:
+    """``text`` as ``json.loads`` has it, so that whatever follows it downwards comes to an end.
 
     Raises:
-        ValueError: no JSON, or an object has a key twice, of which another reader might take the other one.
-        RecursionError: nested too deeply.
+        ValueError: no JSON, nested too deeply, a number of too many digits; or, in files that more than one program reads
+            (``is_shared``), an object has a key twice, of which another reader might take the other one.
     """
-    return json.loads(text, object_pairs_hook=_object)
+    try:
+        content = json.loads(text, object_pairs_hook=_object if is_shared else None)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    level = [content]
+    for _ in range(MOST_NESTED):
+        inside = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        if not (level := [each for values in inside for each in values]):
+            return content
+    raise ValueError(_TOO_DEEP)
+
+
+def num_values(content: Any, most: int, known: dict[int, int] | None = None) -> int:
+    """How many values YAML holds when its aliases are followed, each of which may stand for many; more than ``most`` where an
+    alias stands for what it is in."""
+    known = {} if known is None else known
+    if not isinstance(content, dict | list):
+        return 1
+    if id(content) not in known:
+        known[id(content)] = most + 1
+        inside = content.values() if isinstance(content, dict) else content
+        known[id(content)] = 1 + sum(num_values(each, most, known) for each in inside)
+    return known[id(content)]
 
 
 def not_finite(content: Any, where: str = "") -> Iterator[str]:
@@ -123,9 +147,12 @@ def whole_folder(out: Path, mark: str) -> Iterator[Path]:
     """A folder to write to, which becomes ``out`` when the block ends without an error. ``mark`` is the name of a file that every
     folder of this kind has: an earlier ``out`` with that file in it, or an empty one, is replaced.
 
+    A link stands for the folder that it leads to.
+
     Raises:
         DataError: ``out`` is something else, or cannot be written.
     """
+    out = Path(os.path.realpath(out))
     _check_replaceable(out, mark)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -162,7 +189,7 @@ def alone(folder: Path, busy: str, advice: str) -> Iterator[None]:
 
 
 def _check_replaceable(out: Path, mark: str) -> None:
-    if out.is_dir() and not out.is_symlink() and (not any(out.iterdir()) or (out / mark).is_file()):
+    if out.is_dir() and (not any(out.iterdir()) or (out / mark).is_file()):
         return
     if out.exists() or out.is_symlink():
         what = f"a folder without {mark}, so not made by this command" if out.is_dir() else "not a folder"

@@ -3,7 +3,6 @@ model."""
 
 import gzip
 import io
-import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,9 +13,12 @@ from typing import Any, TextIO, TypeVar, cast
 from pydantic import TypeAdapter, ValidationError
 
 from lm_factuality.ground.errors import DataError, refuse
+from lm_factuality.ground.files import parse_json
 
 Item = TypeVar("Item")
 
+MOST_TEXT = 1 << 29  # characters of a file that is read at once: a small gzipped one may hold any number
+MOST_LINE = 1 << 26
 _SHOWN = 60  # characters of a value
 _EXPECTED = {
     "string_type": "a text",
@@ -52,7 +54,12 @@ def read_text(path: Path, expected: str) -> str:
         DataError: it is not there or cannot be read; the text ends with what was ``expected``.
     """
     with _opened(path, expected) as file:
-        return file.read()
+        text = file.read(MOST_TEXT + 1)
+    if len(text) > MOST_TEXT:
+        raise DataError(
+            f"{path}: more than {MOST_TEXT:,} characters once unpacked; {expected}"
+        )
+    return text
 
 
 def lines_of(path: Path, expected: str) -> Iterator[tuple[int, str]]:
@@ -63,7 +70,11 @@ def lines_of(path: Path, expected: str) -> Iterator[tuple[int, str]]:
         DataError: as ``read_text``, when the line is reached that cannot be read.
     """
     with _opened(path, expected) as file:
-        yield from ((number, line.removesuffix("\n")) for number, line in enumerate(file, 1) if not line.isspace())
+        for number, line in enumerate(iter(lambda: file.readline(MOST_LINE + 1), ""), 1):
+            if len(line) > MOST_LINE:
+                raise DataError(f"{path}:{number}: a line of more than {MOST_LINE:,} characters; {expected}")
+            if not line.isspace():
+                yield number, line.removesuffix("\n")
 
 
 def read_lines(path: Path, parse: Callable[[Any], Item], expected: str, advice: str = "") -> list[Item]:
@@ -114,6 +125,6 @@ def short(value: Any, most: int = _SHOWN) -> str:
 
 def _json(line: str) -> Any:
     try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
+        return parse_json(line, is_shared=False)
+    except ValueError as error:
         raise ValueError(f"not JSON: {error}") from error

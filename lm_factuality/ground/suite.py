@@ -6,8 +6,10 @@ from typing import Any
 import yaml
 
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.files import num_values
 from lm_factuality.ground.secrets import secrets_within
 
+MOST_VALUES = 100_000  # of a YAML
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -42,8 +44,10 @@ def read_config(path: Path) -> Any:
     path = find_config(path)
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if num_values(content, MOST_VALUES) > MOST_VALUES:
+            raise ValueError(f"more than {MOST_VALUES:,} values once its aliases are followed")
         wrong = next(secrets_within(content), None)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"{path}: not a readable YAML file: {error}") from error
     if wrong is not None:
         raise ConfigError(

@@ -10,13 +10,15 @@ import json
 import re
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.files import whole_file, write_lines, write_text
+from lm_factuality.ground.files import parse_json, whole_file, write_lines, write_text
+from lm_factuality.ground.records import MOST_LINE
 
 _BATCH = 256  # rows of a Parquet file in memory
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of a byte that is none
@@ -80,7 +82,7 @@ def csv_rows(path: Path, repeated_columns: bool = False, delimiter: str = ",") -
                 yield from _taken(problems)
             if not header:
                 header = cells
-                repeated = sorted({name for name in header if name and header.count(name) > 1})
+                repeated = sorted(name for name, times in Counter(header).items() if name and times > 1)
                 if repeated and not repeated_columns:
                     yield f"{path}:1: columns named more than once: {', '.join(repeated)}"
             elif cells and len(cells) != len(header):
@@ -106,10 +108,10 @@ def jsonl_rows(path: Path) -> Iterator[Record | str]:
             continue
         where = f"{path}:{number}"
         try:
-            values = json.loads(line)
+            values = parse_json(line, is_shared=False)
         except json.JSONDecodeError as error:
             yield f"{where}: not valid JSON: {error.msg} at column {error.colno}; expected an object per line"
-        except (RecursionError, ValueError) as error:
+        except ValueError as error:
             yield f"{where}: JSON that cannot be read: {error}"
         else:
             is_row = isinstance(values, dict)
@@ -175,7 +177,10 @@ def _lines(path: Path, problems: list[str], newline: str) -> Iterator[str]:
     opened: Callable[..., TextIO] = gzip.open if path.suffix.lower() == ".gz" else Path.open
     try:
         with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=newline) as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(iter(lambda: file.readline(MOST_LINE + 1), ""), start=1):
+                if len(line) > MOST_LINE:
+                    problems.append(f"{path}:{number}: a line of more than {MOST_LINE:,} characters; expected a row")
+                    return
                 bad = None if line.isascii() else _NOT_UTF8.search(line)
                 if bad:
                     byte = f"0x{ord(bad[0]) & 0xFF:02x}"

@@ -32,7 +32,7 @@ def read_every_sample(path: Path) -> Iterator[Mapping[str, Any]]:
     for number, line in lines_of(path, "run lm_eval with --log_samples to have it"):
         try:
             sample = parse_json(line)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise DataError(f"{path}:{number}: not JSON: {error}; is the file cut off?") from error
         if not isinstance(sample, dict) or not isinstance(sample.get("doc"), dict) or "doc_id" not in sample:
             raise DataError(f"{path}:{number}: no sample of lm_eval: expected a JSON object with 'doc_id' and 'doc'")

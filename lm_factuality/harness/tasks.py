@@ -1,6 +1,7 @@
 """Finding task YAMLs by path or name, as lm_eval would load them, with errors that say what to do."""
 
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.metadata import entry_points
@@ -11,7 +12,8 @@ import yaml
 from lm_eval.tasks import TaskManager
 
 from lm_factuality.ground.errors import ConfigError, FactualityError, did_you_mean
-from lm_factuality.ground.suite import tasks_folder
+from lm_factuality.ground.files import num_values
+from lm_factuality.ground.suite import MOST_VALUES, tasks_folder
 from lm_factuality.harness.internals import internal
 
 
@@ -56,7 +58,11 @@ def find_configs(target: str, include_path: Sequence[str] = (), may_import: bool
     within = (*within, target)
     if Path(target).suffix.lower() in (".yaml", ".yml"):
         yield from _expand(
-            target, _load(Path(target), may_import), [str(Path(target).resolve().parent), *include_path], may_import, within
+            target,
+            _load(Path(target), may_import),
+            [str(Path(os.path.realpath(target)).parent), *include_path],
+            may_import,
+            within,
         )
         return
     manager = suite_tasks(include_path)
@@ -97,6 +103,8 @@ def _load(path: Path, may_import: bool) -> dict[str, Any] | FactualityError:
                 )
             _tell_once(f"{source}: importing {name}, as its !function says: Python that is not the suite's")
         config: dict[str, Any] = load_yaml(path, resolve_func=True)
+        if num_values(config, MOST_VALUES) > MOST_VALUES:
+            raise ValueError(f"more than {MOST_VALUES:,} values once its aliases are followed")
     except (yaml.YAMLError, RecursionError) as error:
         return ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}")
     except UnicodeDecodeError as error:

@@ -292,7 +292,7 @@ def _certificate(folder: Path) -> SubmittedCertificate:
     path, expected = folder / CERTIFICATE, "expected what 'lm-factuality certify --out' wrote"
     try:
         content = parse_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise DataError(f"--certificate: not JSON: {error}; {expected}") from error
     if not isinstance(content, dict):
         raise DataError(f"--certificate: no JSON object; {expected}")

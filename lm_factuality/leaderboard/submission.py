@@ -147,7 +147,7 @@ def read_submission(folder: Path) -> Submission:
         raise _invalid(f"larger than {MAX_BYTES} bytes")
     try:
         content = parse_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise _invalid(f"cannot be read as JSON: {error}") from error
     if not isinstance(content, dict) or content.pop("schema", None) != SCHEMA:
         raise _invalid(f"'schema' is not {SCHEMA!r}")

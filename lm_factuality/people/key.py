@@ -93,7 +93,7 @@ def read_key(path: Path) -> Key:
     """
     try:
         key = to_model(Key, parse_json(read_text(path, _EXPECTED)))
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(f"{path}: not the key of a sheet: {error}; {_EXPECTED}") from error
     if key.named().sheet != key.sheet:
         raise DataError(f"{path}: its content is not that of sheet {key.sheet}: it was changed by hand; make the sheet again")

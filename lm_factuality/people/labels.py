@@ -65,7 +65,7 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     if path.suffix.lower() == ".json":
         try:
             content = parse_json(read_text(path, _EXPECTED))
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             content = [ValueError(f"not JSON: {error}; {_EXPECTED}")]
         lines = content if isinstance(content, list) and content else [ValueError(f"no list of labels; {_EXPECTED}")]
         yield from ((f"{path}, label {number}: ", line) for number, line in enumerate(lines, start=1))

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from tqdm import tqdm
 
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.ground.files import sha256_of
+from lm_factuality.ground.files import parse_json, sha256_of
 from lm_factuality.ground.records import to_model
 from lm_factuality.retrieval.passages import Passage, PassageStore, SourceRecord
 
@@ -92,7 +92,7 @@ def read_manifest(folder: Path) -> Manifest:
     if not path.is_file():
         raise DataError(f"{folder}: no {NAME} in it, so it is no index; name the folder that 'lm-factuality index build' made")
     try:
-        return _parse(json.loads(path.read_text(encoding="utf-8")))
+        return _parse(parse_json(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{path}: not a manifest of an index: {error}; {_AGAIN.format(folder=folder)}") from error
 

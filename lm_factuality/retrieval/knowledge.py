@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import to_model
 from lm_factuality.retrieval.passages import SourceRecord
 
@@ -113,7 +114,7 @@ class Knowledge:
         try:
             if not rows:
                 raise ValueError("it is empty")
-            values: dict[str, Any] = json.loads(rows[0][0])
+            values: dict[str, Any] = parse_json(rows[0][0])
             if values["format"] != FORMAT:
                 raise ValueError(f"format {values['format']!r}, but this version of the suite reads {FORMAT}")
             return to_model(KnowledgeManifest, values)

@@ -2,7 +2,6 @@
 format, with an instruction, demonstrations, and the forms of a demonstration and of a document."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import read_text, to_model
 
 PROMPTS = {"ambiguous": "with_ambig", "unambiguous": "no_ambig"}  # by the demonstrations that the suite has for the same setting
@@ -51,10 +51,10 @@ class AuthorsPrompt:
         path = place if place.is_file() else place / "ALCE" / "AmbigBio_prompts" / f"AmbigBio_default_{name}.json"
         expected = "expected a checkout of d223302/Merging-Facts-Crafting-Fallacies, or a prompt in ALCE's format"
         try:
-            self._prompt = to_model(_Prompt, json.loads(read_text(path, expected)))
+            self._prompt = to_model(_Prompt, parse_json(read_text(path, expected), is_shared=False))
         except DataError as error:
             raise ConfigError(f"prompts: {error}") from error
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise ConfigError(f"prompts: {path}: {error}; {expected}") from error
         self.hash = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
         demos = self._prompt.demos

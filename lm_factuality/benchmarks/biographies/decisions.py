@@ -5,13 +5,13 @@ of their group's entity; both are lists with an entry a name, null where the mod
 begins is not in the files: they have the mean number of groups only (``num_groups``).
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lm_factuality.ground.errors import DataError, refuse
+from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import read_text
 from lm_factuality.harness.outputs import number_of
 
@@ -48,8 +48,8 @@ class Decisions:
 def is_decision_file(path: Path) -> bool:
     """Whether ``path`` holds a JSON object with decisions; what cannot be read is none."""
     try:
-        content = json.loads(read_text(path, _EXPECTED))
-    except (DataError, ValueError, RecursionError):
+        content = parse_json(read_text(path, _EXPECTED), is_shared=False)
+    except (DataError, ValueError):
         return False
     return isinstance(content, dict) and FACTS in content
 
@@ -61,8 +61,8 @@ def read_decisions(path: Path) -> Decisions:
         DataError: the file cannot be read; or every row that is not as expected, and how.
     """
     try:
-        content = json.loads(read_text(path, _EXPECTED))
-    except (ValueError, RecursionError) as error:
+        content = parse_json(read_text(path, _EXPECTED), is_shared=False)
+    except ValueError as error:
         raise DataError(f"{path}: not JSON: {error}; {_EXPECTED}") from error
     if not isinstance(content, dict):
         raise DataError(f"{path}: found a JSON {type(content).__name__}; {_EXPECTED}")

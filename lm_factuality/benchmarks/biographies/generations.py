@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
 from lm_factuality.ground.errors import DataError, refuse
+from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import lines_of, read_lines, read_text, short, to_model
 from lm_factuality.ground.sources import Source
 from lm_factuality.ground.thinking import said
@@ -135,11 +136,11 @@ def _passages(docs: Iterable[Any]) -> tuple[Passage, ...]:
 
 def _rows(path: Path) -> list[Any]:
     try:
-        loaded = json.loads(read_text(path, _EXPECTED))
+        loaded = parse_json(read_text(path, _EXPECTED), is_shared=False)
     except json.JSONDecodeError:
         return read_lines(path, lambda row: row, _EXPECTED)
-    except RecursionError as error:
-        raise DataError(f"{path}: JSON nested too deeply; {_EXPECTED}") from error
+    except ValueError as error:
+        raise DataError(f"{path}: JSON that cannot be read: {error}; {_EXPECTED}") from error
     rows = loaded.get("data") if isinstance(loaded, dict) and "question" not in loaded else loaded
     if isinstance(rows, dict):
         return [rows]

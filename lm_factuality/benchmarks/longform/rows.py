@@ -1,7 +1,6 @@
 """The prompts as lm_eval's documents, each with the passages that facts are verified by, unless an index finds those. Besides a
 user's own, LongFact's (Wei et al., 2024): 30 prompts on each of 38 topics, for objects and for concepts."""
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from lm_factuality.benchmarks.factor.rows import cell_text
 from lm_factuality.benchmarks.factor.templates import renderer
 from lm_factuality.benchmarks.longform.settings import LongFormTask
 from lm_factuality.ground.errors import ConfigError, did_you_mean, refuse
+from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.packaged import load_yaml
 from lm_factuality.ground.published import locate
 from lm_factuality.ground.records import short, to_model
@@ -125,7 +125,7 @@ def _document(
 def _items(cell: Any) -> list[Any]:
     """One value or a list of them, which a CSV file has as JSON."""
     if isinstance(cell, str) and cell.lstrip().startswith("["):
-        cell = json.loads(cell)
+        cell = parse_json(cell)
     return list(cell) if isinstance(cell, list | tuple) else [] if cell is None else [cell]
 
 

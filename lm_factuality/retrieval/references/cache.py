@@ -9,7 +9,7 @@ from typing import Any
 
 from lm_factuality import __version__
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.ground.files import write_json, write_text
+from lm_factuality.ground.files import parse_json, write_json, write_text
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.ground.tables import write_table
 from lm_factuality.retrieval.references.links import KINDS, UNREACHED
@@ -70,7 +70,7 @@ class ReferenceCache:
         """
         path = self.path(url)
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = parse_json(path.read_text(encoding="utf-8"))
             if content.pop("format") != _FORMAT or content["url"] != url:
                 raise ValueError(f"not a reference of format {_FORMAT} for this address")
             return Reference(**content)
