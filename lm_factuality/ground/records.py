@@ -56,9 +56,7 @@ def read_text(path: Path, expected: str) -> str:
     with _opened(path, expected) as file:
         text = file.read(MOST_TEXT + 1)
     if len(text) > MOST_TEXT:
-        raise DataError(
-            f"{path}: more than {MOST_TEXT:,} characters once unpacked; {expected}"
-        )
+        raise DataError(f"{path}: more than {MOST_TEXT:,} characters once unpacked; {expected}")
     return text
 
 

@@ -21,6 +21,7 @@ from lm_factuality.ground.statistics import Aggregation, or_not_defined
 from lm_factuality.harness import once, thinking
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.own_data import YAML_FOLDER
+from lm_factuality.harness.tasks import wrong_name
 
 logger = logging.getLogger(__name__)
 
@@ -164,6 +165,8 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     def _check_statements(self, config: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         """A YAML says what lm_eval's own do, the metrics included, though they are the benchmark's: so it has to be true."""
         task = config.get("task")
+        if problem := wrong_name(task):
+            raise ConfigError(problem)
         for key in self.states:
             if config.get(key, own.get(key)) != own.get(key):
                 raise ConfigError(f"{task}: {key}: found {config[key]!r}, expected {own.get(key)!r}, which the task is made with")

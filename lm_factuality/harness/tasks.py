@@ -40,6 +40,7 @@ def with_suite(include_path: Sequence[str] = ()) -> list[str]:
     return others if is_known else [str(suite), *others]
 
 
+_LONGEST_NAME = 150  # characters, beside which the name of a file has a date
 ENTRY_POINTS = "lm_factuality.benchmarks"  # by which packages of others bring benchmarks
 logger = logging.getLogger(__name__)
 
@@ -115,11 +116,20 @@ def _load(path: Path, may_import: bool) -> dict[str, Any] | FactualityError:
         return ConfigError(f"{path}: {error}")
     except Exception as error:  # noqa: BLE001  the Python file that the YAML names may raise anything
         return ConfigError(f"{path}: a Python file that it names cannot be loaded: {type(error).__name__}: {error}")
+    if problem := wrong_name(config.get("task")):
+        return ConfigError(f"{path}: {problem}")
     metadata = config.get("metadata") or {}
     if not isinstance(metadata, dict):
         return ConfigError(f"{path}: metadata: found a {type(metadata).__name__}, expected a mapping")
     config["metadata"] = {**metadata, "config_source": str(path)}
     return config
+
+
+def wrong_name(task: Any) -> str:
+    """What is wrong with the name of a task: lm_eval names the file of samples by it, and goes on without them if it cannot."""
+    if not isinstance(task, str) or (len(task) <= _LONGEST_NAME and not set(task) & set("/\\\0")):
+        return ""
+    return f"task: found {task[:80]!r}, expected a name of at most {_LONGEST_NAME} characters without slashes, for files have it"
 
 
 def foreign_functions(path: Path, seen: frozenset[Path] = frozenset()) -> Iterator[tuple[Path, str]]:

@@ -1,0 +1,344 @@
+"""Hostile files in every place where a command takes one: an exit code and a sentence, never a traceback, and in bounded time."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from factor_gen.cli import main as factor_gen
+from lm_factuality.cli import main as lm_factuality
+from lm_factuality.ground import records, tables
+from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.files import MOST_NESTED, parse_json, whole_folder
+from tests.conftest import TASKS
+from tests.hostile import write_hostile
+from tests.report.results import ambigbio_task, factor_task, felm_task, write_results
+
+SAMPLE = TASKS / "sample"
+LONGEST = 10  # seconds of one command on one file, on a busy machine
+MOST_SAID = 20_000  # characters
+
+# Of each command what stands before and behind the file, and the ending of its name; OUT, CORPUS and OTHER are made below.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "validate FILE": (".yaml", ""),
+    "validate FILE ": (".csv", ""),
+    "validate FILE  ": (".jsonl", ""),
+    "validate FILE   ": (".parquet", ""),
+    "report FILE --out OUT": (".json", ""),
+    "compare FILE": (".json", ""),
+    "compare --with FILE": (".yaml", ""),
+    "export every-eval-ever FILE --organization x --out OUT": (".json", ""),
+    "export hub FILE --benchmark t=a/b --out OUT": (".json", ""),
+    "judge felm_gen --samples FILE --judge lexical --store STORE --out OUT": (".jsonl", ""),
+    "judge ambigbio --generations FILE --judge lexical --store STORE --out OUT": (".json", ""),
+    "judge ambigbio --generations GENERATIONS --knowledge FILE --judge lexical --store STORE --out OUT": (".db", ""),
+    "judge felm_gen --samples OTHER --judge FILE --store STORE --out OUT": (".yaml", ""),
+    "verify --pairs PAIRS --judge lexical --store FILE --out OUT": (".sqlite", "empty missing"),
+    "verify --pairs FILE --judge lexical --store STORE --out OUT": (".jsonl", ""),
+    "score ambigbio --decisions FILE --out OUT": (".json", ""),
+    "certify --judge FILE --sample --store STORE": (".yaml", ""),
+    "certify --judge lexical --sample --setting claim_doc --claims FILE --store STORE": (".jsonl", ""),
+    "certify --judge lexical --setting biographies_grouping --data FILE FILE --store STORE": (".json", ""),
+    "page --verdicts FILE --out OUT": (".jsonl", ""),
+    "cite --generations FILE --nli lexical --out OUT": (".json", ""),
+    "people sheet FILE --rows 3 --out OUT.html": (".jsonl", ""),
+    "people sheet FILE --rows 3 --out OUT.html ": (".json", ""),
+    "people sheet FILE --rows 3 --out OUT.html  ": (".csv", ""),
+    "agree --human FILE --auto m=FILE": (".csv", ""),
+    "agree --human PEOPLE --auto m=FILE": (".jsonl", ""),
+    "agree --human PEOPLE --auto m=FILE ": (".json", ""),
+    "knowledge info FILE --verify": (".db", ""),
+    "knowledge build FILE --out OUT": (".tsv", ""),
+    "knowledge build FILE --out OUT ": (".jsonl", ""),
+    "knowledge build FILE --out OUT  ": (".jsonl.gz", ""),
+    "knowledge build FILE --out OUT   ": (".parquet", ""),
+    "retrieve --names FILE --index FILE --out OUT": (".csv", ""),
+    "index build FILE --out OUT": (".tsv", ""),
+    "index build FILE --out OUT ": (".jsonl", ""),
+    "index info FILE": (".json", ""),
+    "index query FILE --queries FILE": (".txt", ""),
+    "leaderboard pack FILE --model a/b --out OUT": (".json", ""),
+    "leaderboard check FOLDER": (".json", ""),
+    "leaderboard build FOLDER --out OUT": (".json", "ALL"),  # a site that says who was refused
+    "factor-gen build FILE --out OUT": (".yaml", ""),
+    "factor-gen build CORPUS --out OUT": (".jsonl", ""),
+    "factor-gen audit FILE": (".csv", ""),
+    "factor-gen audit FILE ": (".yaml", ""),
+    "factor-gen audit FILE  ": (".jsonl", ""),
+    "factor-gen thresholds FILE": (".csv", ""),
+    "factor-gen thresholds FILE ": (".jsonl", ""),
+    "data verify wiki_factor --data-dir FILE": (".jsonl", ""),
+}
+# No rows are no fault of a file: what is said then is of the corpus, the claims or the index.
+SAID_OF_OTHERS = {"empty", "blank", "bom", "parquet"}
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Path]]:
+    made: dict[str, dict[str, Path]] = {}
+
+    def of(suffix: str) -> dict[str, Path]:
+        if suffix not in made:
+            made[suffix] = dict(write_hostile(tmp_path_factory.mktemp("hostile"), suffix))
+            if suffix == ".yaml":  # as YAML it is one text of 8 MB, which takes PyYAML four seconds
+                del made[suffix]["csv_columns"]
+        return made[suffix]
+
+    return of
+
+
+def run(command: list[str]) -> int:
+    return factor_gen(command[1:]) if command[0] == "factor-gen" else lm_factuality(command)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_hostile_file_ends_in_a_sentence(command: str, hostile, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "500")
+    suffix, may_succeed = COMMANDS[command]
+    (tmp_path / "pairs.jsonl").write_text('{"claim": "It is old.", "passages": ["It is old."]}\n')
+    (tmp_path / "people.csv").write_text(
+        "model,index,name,factscore,d_factscore,num_biographies,num_entities\nm,0,A,0.5,0.5,1,1\n"
+    )
+    for number, (name, path) in enumerate(hostile(suffix).items()):
+        folder = tmp_path / str(number)
+        (folder / "submission").mkdir(parents=True)
+        if name not in ("missing", "folder", "loop", "below_a_file", "long_name"):
+            (folder / "submission" / "submission.json").write_bytes(path.read_bytes())
+        corpus = folder / "corpus.yaml"
+        corpus.write_text(f"corpus: {json.dumps(str(path))}\ngenerate: rules\nfilter: none\n")
+        places = {
+            "FILE": path,
+            "FOLDER": folder,
+            "OUT": folder / "out",
+            "OUT.html": folder / "out.html",
+            "CORPUS": corpus,
+            "STORE": tmp_path / "store.sqlite",
+            "PAIRS": tmp_path / "pairs.jsonl",
+            "PEOPLE": tmp_path / "people.csv",
+            "OTHER": SAMPLE / "sample_felm.jsonl",
+            "GENERATIONS": SAMPLE / "sample_ambigbio_generations.json",
+        }
+        words = [str(places.get(word, word)).replace("m=FILE", f"m={path}") for word in command.split()]
+        before = time.perf_counter()
+        code = run(words)
+        took = time.perf_counter() - before
+        printed = capsys.readouterr()
+        said = printed.err + printed.out
+        assert took < LONGEST, f"{name}: {took:.1f} s"
+        assert "Traceback" not in said
+        assert len(said) < MOST_SAID, f"{name}: {len(said)} characters"
+        if may_succeed == "ALL" or name in may_succeed.split():
+            assert code == 0, name
+            continue
+        assert code == 1, f"{name}: {said[:300]}"
+        if name not in SAID_OF_OTHERS and "FOLDER" not in command:
+            assert path.name[:100] in said, f"{name}: {said[:300]}"
+
+
+def test_memory_of_all_that_was_read():
+    """After the commands above, in one process with lm_eval's libraries."""
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 3 * 2**20  # kB
+
+
+BLOCK = b"0" * 2**20
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: records.read_text(path, "expected JSON"),
+        lambda path: list(records.lines_of(path, "expected lines")),
+        lambda path: lm_factuality(["knowledge", "build", str(path), "--out", str(path.with_name("out.db"))]),
+    ],
+    ids=["text", "lines", "passages"],
+)
+def test_a_small_file_that_unpacks_to_a_large_one_is_not_unpacked(read, tmp_path, monkeypatch, capsys):
+    for module in (records, tables, sys.modules["lm_factuality.retrieval.reading"]):
+        monkeypatch.setattr(module, "MOST_LINE", 2**22)
+    monkeypatch.setattr(records, "MOST_TEXT", 2**22)
+    path = tmp_path / "bomb.jsonl.gz"
+    path.write_bytes(gzip.compress(BLOCK) * 200)
+    tracemalloc.start()
+    try:
+        problem = ""
+        read(path)
+    except DataError as error:
+        problem = str(error)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 60 * 2**20
+    said = problem + capsys.readouterr().err
+    assert "bomb.jsonl.gz" in said
+    assert "4,194,304" in said
+
+
+def test_json_is_taken_to_a_depth_and_no_further():
+    def deep(levels):
+        return "[" * levels + "1" + "]" * levels
+
+    assert parse_json(deep(MOST_NESTED)) is not None
+    for levels in (MOST_NESTED + 1, 900, 100_000):
+        with pytest.raises(ValueError, match="nested too deeply"):
+            parse_json(deep(levels))
+    with pytest.raises(ValueError, match="4300 digits"):
+        parse_json("9" * 6000)
+
+
+def test_a_link_as_out_stands_for_its_folder(tmp_path):
+    (tmp_path / "disk").mkdir()
+    link = tmp_path / "site"
+    link.symlink_to(tmp_path / "disk")
+    for content in ("one", "two"):
+        with whole_folder(link, "mark") as part:
+            (part / "mark").write_text(content)
+        assert (tmp_path / "disk" / "mark").read_text() == content
+        assert link.is_symlink()
+    (tmp_path / "disk" / "mark").rename(tmp_path / "disk" / "of somebody")
+    with pytest.raises(DataError, match="folder without mark"), whole_folder(link, "mark"):
+        pass
+
+
+@pytest.mark.parametrize("task", ["my/task", "a\\\\b", "x" * 200])
+def test_a_task_whose_name_no_file_can_have_is_refused(task, factor_yaml, evaluate, capsys):
+    path = factor_yaml("named", dataset_path=str(SAMPLE / "sample_factor.csv"))
+    path.write_text(path.read_text().replace("task: named", f'task: "{task}"'))
+    assert lm_factuality(["validate", str(path)]) == 1
+    assert "expected a name of at most 150 characters without slashes" in capsys.readouterr().out
+    from lm_factuality.benchmarks.factor.task import FactorTask
+    from lm_factuality.ground.errors import ConfigError
+
+    with pytest.raises(ConfigError, match="without slashes"):
+        FactorTask(config={"task": task.replace("\\\\", "\\"), "dataset_path": str(SAMPLE / "sample_factor.csv")})
+
+
+def test_tables_are_printed_in_an_ascii_locale(tmp_path):
+    for number in range(2):
+        tasks = {"news_factor": factor_task([True, False, number == 0])}
+        write_results(tmp_path / str(number), tasks, f"org/modèle-\u6a21\u578b{number}", f"2026-01-02T03-04-05.00000{number}")
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    code = "import sys; from lm_factuality.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "compare", str(tmp_path)], capture_output=True, env=environment, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr[-500:]
+    assert b"mod\\xe8le-\\u6a21" in done.stdout
+
+
+HOSTILE_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([10**400, -(10**30), 0, -1, 1e308, float("nan"), float("inf"), -0.0])
+    | st.text(st.characters(), max_size=20)
+    | st.sampled_from(["\ud800", "\0", "x" * 5000, "[[[[", "{{ a }}", "../../x", "Answer: 1", "[1](javascript:x)"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def places_in(content, here=()):
+    """The path of every value in JSON."""
+    inside = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for key, value in inside:
+        yield (*here, key)
+        yield from places_in(value, (*here, key))
+
+
+def changed(content, place, value):
+    """``content`` with ``value`` in one place, or without the place."""
+    content = json.loads(json.dumps(content))
+    at = content
+    for key in place[:-1]:
+        at = at[key]
+    if value is GONE:
+        del at[place[-1]]
+    else:
+        at[place[-1]] = value
+    return content
+
+
+GONE = object()
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str], Path]]:
+    """Commands that succeed, and the file of each that is to be changed."""
+    folder = tmp_path_factory.mktemp("sound")
+    tasks = {"news_factor": factor_task([True, False, True]), "felm": felm_task(["Answer: 2"]), "bio": ambigbio_task()}
+    results = write_results(folder / "results", tasks)
+    found = {
+        f"{name} {file.stem[:12]}": ([*command.split()], file)
+        for file in [results, *sorted(results.parent.glob("samples_*.jsonl"))]
+        for name, command in {
+            "report": f"report {results} --out {folder / 'site'}",
+            "compare": f"compare {results}",
+            "every": f"export every-eval-ever {results} --organization x --samples --out {folder / 'eee'}",
+            "hub": f"export hub {results} --benchmark news_factor=a/b --out {folder / 'hub'}",
+            "people": f"people sheet {results.parent} --task felm --rows 1 --out {folder / 'sheet.html'} --csv-only",
+        }.items()
+    }
+    for name, sample, command in (
+        ("generations", "sample_ambigbio_generations.json", "cite --generations FILE --nli lexical --out OUT"),
+        (
+            "judge",
+            "sample_ambigbio_generations.json",
+            "judge ambigbio --generations FILE --judge lexical --store STORE --out OUT",
+        ),
+        ("longform", "sample_longform.jsonl", "validate FILE"),
+        ("factor", "sample_corpus.jsonl", "knowledge build FILE --out OUT.db --overwrite"),
+    ):
+        file = folder / sample
+        lines = (SAMPLE / sample).read_text(encoding="utf-8")
+        content = json.loads(lines) if sample.endswith(".json") else None
+        if content is not None:
+            rows = content["data"] if isinstance(content, dict) else content
+            lines = json.dumps({"data": rows[:2]})
+        file.write_text("".join(lines.splitlines(keepends=True)[:3]), encoding="utf-8")
+        places = {"FILE": file, "OUT": folder / f"out_{name}", "OUT.db": folder / "out.db", "STORE": folder / "store.sqlite"}
+        found[name] = ([str(places.get(word, word)) for word in command.split()], file)
+    return found
+
+
+def survives(data, command, file, capsys):
+    original = file.read_text(encoding="utf-8")
+    is_lines = file.suffix == ".jsonl"
+    rows = [json.loads(line) for line in original.splitlines()] if is_lines else json.loads(original)
+    place = data.draw(st.sampled_from(list(places_in(rows))))
+    value = data.draw(st.just(GONE) | HOSTILE_VALUES)
+    bad = changed(rows, place, value)
+    try:
+        file.write_text("".join(json.dumps(row) + "\n" for row in bad) if is_lines else json.dumps(bad), encoding="utf-8")
+        assert run(command) in (0, 1)
+        assert "Traceback" not in capsys.readouterr().err
+    finally:
+        file.write_text(original, encoding="utf-8")
+
+
+QUIET = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.filter_too_much]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=QUIET, derandomize=True)
+@given(data=st.data())
+def test_any_value_in_any_place_ends_in_a_sentence(data, sound, capsys):
+    command, file = sound[data.draw(st.sampled_from(sorted(sound)))]
+    survives(data, command, file, capsys)
+
+
+@pytest.mark.slow
+@settings(max_examples=3000, deadline=None, suppress_health_check=QUIET)
+@given(data=st.data())
+def test_any_value_in_any_place_ends_in_a_sentence_at_length(data, sound, capsys):
+    command, file = sound[data.draw(st.sampled_from(sorted(sound)))]
+    survives(data, command, file, capsys)
