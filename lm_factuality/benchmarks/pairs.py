@@ -7,7 +7,8 @@ those of a randomisation test over clusters (``lm_factuality.ground.paired``).
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -85,19 +86,30 @@ class Pair:
         return detectable(self.stderr) if self.stderr else None
 
 
+@contextmanager
+def reading(result: TaskResult, sample: Sample) -> Iterator[None]:
+    """Around what a benchmark makes of a sample.
+
+    Raises:
+        DataError: it is not a sample of this task.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise DataError(
+            f"{result.samples}: doc_id {sample.get('doc_id')}: not a sample of a {result.kind} task: "
+            f"{type(error).__name__}: {error}; run the task again with --log_samples"
+        ) from error
+
+
 def row_of(result: TaskResult, samples: Samples, sample: Sample) -> SampleRow:
     """A sample as its benchmark shows it.
 
     Raises:
         DataError: it is not a sample of this task.
     """
-    try:
+    with reading(result, sample):
         return finite(samples.row(result, sample))
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-        raise DataError(
-            f"{result.samples}: doc_id {sample.get('doc_id')}: not a sample of a {result.kind} task: "
-            f"{type(error).__name__}: {error}; run the task again with --log_samples"
-        ) from error
 
 
 def scored_rows(result: TaskResult, samples: Samples) -> dict[str, Scored]:

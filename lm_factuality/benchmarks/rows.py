@@ -54,7 +54,16 @@ def is_number(value: float) -> bool:
 
 
 def finite(row: SampleRow) -> SampleRow:
-    """The same row, with None in place of numbers that are not finite (see ``is_number``): no page and no score holds those."""
+    """The same row, with None in place of numbers that are not finite (see ``is_number``): no page and no score holds those.
+
+    Raises:
+        TypeError: what rows are known by or grouped by is no text, or a score has no counts.
+    """
+    for each in (row.key, row.cluster, row.title, *row.facets):
+        if not isinstance(each, str):
+            raise TypeError(f"found {repr(each)[:60]}, expected a text")
+    if not all(row.parts.values()):
+        raise TypeError("a score without counts")
     parts = {name: counts for name, counts in row.parts.items() if all(map(is_number, counts))}
     sound = {name: finite_values(getattr(row, name)) for name in ("doc", "detail", "margin")}
     return replace(row, **sound, parts=parts)

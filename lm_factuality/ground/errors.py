@@ -57,7 +57,8 @@ def exit_code(program: str, command: Callable[[], int]) -> int:
 
 
 def clipped(text: str) -> str:
-    """``text``, of whose lines none is too long to be read: what a file holds may be quoted in an error."""
+    """``text``, of whose lines none is too long to be read and all can be written: an error may quote what a file holds."""
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return "\n".join(line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..." for line in text.split("\n"))
 
 

@@ -101,7 +101,7 @@ def parse_json(text: str, is_shared: bool = True) -> Any:
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     level = [content]
-    for _ in range(MOST_NESTED):
+    for _ in range(MOST_NESTED + 1):
         inside = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
         if not (level := [each for values in inside for each in values]):
             return content

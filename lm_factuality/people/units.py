@@ -8,7 +8,7 @@ from pathlib import Path
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.asked import Unit
 from lm_factuality.benchmarks.declaration import Benchmark
-from lm_factuality.benchmarks.pairs import row_of
+from lm_factuality.benchmarks.pairs import reading, row_of
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, listed
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.harness.outputs import TaskResult
@@ -91,8 +91,10 @@ def units_of_run(benchmark: Benchmark, result: TaskResult, model: str) -> Iterat
     words = dict(zip(("right", "wrong", "unscored", "none"), shown.outcomes, strict=True))
     for sample in read_samples(result.samples):
         row = row_of(result, shown, sample)
+        with reading(result, sample):
+            items = tuple(people.items(result, sample))
         strata = {"model": model, "verdict": words[row.outcome], shown.facet.lower(): " + ".join(row.facets)}
-        yield Unit(row.key, row.cluster, tuple(people.items(result, sample)), strata)
+        yield Unit(row.key, row.cluster, items, strata)
 
 
 def _of_data(paths: Sequence[Path]) -> Pool:

@@ -122,6 +122,8 @@ def _task(path: Path, content: Mapping[str, Any], name: str) -> TaskResult:
     metrics, stderrs = split_metrics(results)
     config = _mapping(content["configs"], name, True)
     metadata = _mapping(config, "metadata")
+    for key in ("data", "judge_config") if "suite_version" in metadata else ():
+        _mapping(metadata, key)
     counts, _ = _mapping(_mapping(content, "n-samples"), name), _mapping(content, "n-shot")
     effective = _count(counts.get("effective", results.get("sample_len", 0)), name)
     version = _mapping(content, "versions").get(name, metadata.get("version"))

@@ -11,6 +11,7 @@ from typing import Any
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.chosen import Figure, figure, headline, measure_of
 from lm_factuality.benchmarks.declaration import Instance
+from lm_factuality.benchmarks.pairs import reading
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of, write_json, write_lines
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
@@ -195,8 +196,12 @@ def _instances(task: TaskResult, evaluation: str, model: str) -> list[dict[str, 
         return []
     # Of pooled counts they are about the score of whole responses.
     result = f"{task.task}.{benchmark.instance_score or headline(task) or ''}"
-    answers = ((sample, benchmark.instance(sample)) for sample in read_samples(task.samples))
-    return [_instance(sample, each, task.task, evaluation, model, result) for sample, each in answers if each is not None]
+    found = []
+    for sample in read_samples(task.samples):
+        with reading(task, sample):
+            if (each := benchmark.instance(sample)) is not None:
+                found.append(_instance(sample, each, task.task, evaluation, model, result))
+    return found
 
 
 def _instance(
