@@ -22,8 +22,9 @@ from lm_factuality.retrieval.bm25 import Searcher
 PROMPT = "biographies/decompose"
 FACTS = ("standalone", "as_written")
 _FIXED = 7  # demonstrations that are in every prompt
-_CITATION = re.compile(r"\s*\[\s*\d+(?:\s*[,;\u2013-]\s*\d+)*\s*\]")
-_HALF_CITATION = re.compile(r"\s*\[[\d,;\s\u2013'-]*$")  # of an output that was cut off
+# White space is looked at from its beginning alone: from each place in it, a long one would take the square of its length.
+_CITATION = re.compile(r"(?<!\s)\s*\[\s*\d+(?:\s*[,;\u2013-]\s*\d+)*\s*\]")
+_HALF_CITATION = re.compile(r"(?<!\s)\s*\[[\d,;\s\u2013'-]*$")  # of an output that was cut off
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,274 @@
+"""Whatever a model writes is read in time in proportion to its length."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from factor_gen.text.sentences import sentences
+from judges.answers import Answer
+from judges.backends.server import read_reply as read_server_reply
+from judges.lexical.comparison import compare, find_dates
+from judges.lexical.facts import is_adverbial, split_facts, split_individuals
+from judges.lexical.words import parse_passage, split_passages
+from judges.typed import read_reply
+from lm_factuality.benchmarks.biographies.abstain import is_abstention
+from lm_factuality.benchmarks.biographies.cite import cited_sentences
+from lm_factuality.benchmarks.biographies.decompose import FactsReply, sentences_of, without_citations
+from lm_factuality.benchmarks.biographies.types import Generation
+from lm_factuality.benchmarks.factor_chat.reading import read_word
+from lm_factuality.benchmarks.factor_generation.sentences import complete, end_of
+from lm_factuality.benchmarks.felm.verdicts import read_verdict
+from lm_factuality.benchmarks.felm_gen.answers import no_answer
+from lm_factuality.benchmarks.felm_gen.segments import cut_by_rules, pieces_of
+from lm_factuality.benchmarks.longform.method import prose
+from lm_factuality.ground.plain import plain
+from lm_factuality.ground.sentences import split_sentences, words_in
+from lm_factuality.ground.thinking import opened_by, read_output
+
+READERS: dict[str, Callable[[str], Any]] = {
+    "sentences": split_sentences,
+    "words": words_in,
+    "plain": plain,
+    "thinking": read_output,
+    "opened thought": opened_by,
+    "typed reply": lambda text: read_reply(Answer(text), FactsReply, {}),
+    "server's reply": lambda text: read_server_reply(json_of(f"a{text}"), "chat"),
+    "verdict": lambda text: read_verdict(text, 5),
+    "verdict as the script": lambda text: read_verdict(text, 5, "code"),
+    "abstention": is_abstention,
+    "no answer": no_answer,
+    "without citations": without_citations,
+    "sentences of a biography": sentences_of,
+    "cited sentences": lambda text: cited_sentences(generation(text), "fixed"),
+    "cited sentences as ALCE": lambda text: cited_sentences(generation(text), "code"),
+    "facts": split_facts,
+    "circumstance": is_adverbial,
+    "individuals": lambda text: split_individuals("Ada Lind", [text], ["Ada Lind was a painter."], [0]),
+    "dates": find_dates,
+    "passage": parse_passage,
+    "passages": split_passages,
+    "comparison": lambda text: compare(text, [parse_passage(text)]),
+    "word": lambda text: read_word(text, ("True", "False")),
+    "completion": lambda text: complete("The bridge ", text),
+    "end of a prefix": end_of,
+    "segments": lambda text: cut_by_rules(text, "math"),
+    "pieces": pieces_of,
+    "prose": prose,
+    "spans": sentences,
+}
+PIECES = (
+    "U.S. ",
+    "J. ",
+    " ",
+    "\n",
+    "\n\n",
+    " \n",
+    "\t",
+    "\u00a0",
+    "[",
+    "]",
+    "[[",
+    "[1",
+    "[1]",
+    "[1, ",
+    "[1 ,",
+    "- ",
+    "-",
+    "1",
+    "1.",
+    "1,",
+    "1990-",
+    '"',
+    "'",
+    "\u2019",
+    "\\(",
+    "\\",
+    "(",
+    ")",
+    "()",
+    "( ",
+    "{",
+    "}",
+    "{}",
+    "```",
+    "`",
+    "*",
+    "_",
+    "a_",
+    "a*",
+    ".",
+    ". ",
+    "...",
+    "!",
+    "? ",
+    ": ",
+    ":\n",
+    ",",
+    ", ",
+    ";",
+    "a",
+    "A",
+    "Aa ",
+    "a ",
+    "word ",
+    "is ",
+    "was a ",
+    "and ",
+    "Answer: ",
+    "Answer: 1, ",
+    "Answer:\n",
+    "1 and ",
+    "segment ",
+    "<",
+    "<think>",
+    "</think>",
+    "<|channel|>",
+    "[THINK]",
+    "assistant",
+    "Here's ",
+    "I am sorry ",
+    "I can't ",
+    "sorry, ",
+    "but ",
+    "however ",
+    "Title: ",
+    "\nTitle: a\n",
+    "born ",
+    "(born 1900 ",
+    "1900-1950) ",
+    "There is ",
+    "one, ",
+    "\u3002",
+    "\u4e00",
+    "\u201c",
+    "\u0e01",
+    "no information ",
+    "not ",
+    "\U0001d7d8",
+    "\u0301",
+    "\u200b",
+    "\u00bd",
+    "\ufdfa",
+    "the ",
+    "The ",
+    "In ",
+    "True",
+    "false ",
+)
+
+
+def json_of(text: str) -> str:
+    import json
+
+    return json.dumps({"choices": [{"message": {"content": text}}]})
+
+
+def generation(text: str) -> Generation:
+    return Generation("0", "Who is Ada?", "Ada", text, ())
+
+
+SMALL, LARGE, MOST = 6_000, 24_000, 8.0  # characters, four times as many, and how many times as long
+SLOW_ENOUGH = 0.02  # seconds: what takes less on the large text is no matter, nor can it be told from noise
+MIXED = (
+    " ",
+    "\n",
+    "\t",
+    " \n",
+    "[",
+    "[1",
+    "(",
+    "1",
+    "1, ",
+    "a",
+    "a ",
+    "-",
+    '"',
+    "A",
+    "word ",
+    "was a ",
+    "and ",
+    ", ",
+    "*",
+    "_",
+    "is ",
+    "born ",
+)
+
+
+def seconds(read: Callable[[str], Any], text: str) -> float:
+    """Of the processor, so that other processes do not count."""
+    before = time.process_time()
+    read(text)
+    return time.process_time() - before
+
+
+def is_linear(read: Callable[[str], Any], piece: str, before: str = "", after: str = "", times: int = 1) -> bool:
+    """Whether four times the text takes less than eight times as long, best of three if it seems to take more."""
+    small, large = (f"{before}{piece * (times * length // len(piece))}{after}" for length in (SMALL, LARGE))
+    least = seconds(read, small)
+    if least > 1.0:  # no need to wait for four times as many
+        return False
+    most = seconds(read, large)
+    for _ in range(3):
+        if most < SLOW_ENOUGH or most < MOST * max(least, 1e-3):
+            return True
+        least, most = min(least, seconds(read, small)), min(most, seconds(read, large))
+    return False
+
+
+def texts() -> list[tuple[str, str, str]]:
+    """(before, piece, after): a piece over and over, alone, and where something stands in its way."""
+    ends = [("", piece, after) for piece in MIXED for after in ("x", " x.", "\n")]
+    begins = [
+        (before, piece, "") for before in ("[1]", "(1900", "x", "Answer: 1", "1990-") for piece in (" ", "\n", "1", ", ", "\t")
+    ]
+    return [*(("", piece, "") for piece in PIECES), *ends, *begins]
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_time_is_in_proportion_to_the_text(name: str):
+    slow = [shown for shown in texts() if not is_linear(READERS[name], shown[1], shown[0], shown[2])]
+    assert slow == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READERS)
+def test_time_is_in_proportion_to_a_long_text(name: str):
+    slow = [shown for shown in texts() if not is_linear(READERS[name], shown[1], shown[0], shown[2], times=4)]
+    assert slow == []
+
+
+@pytest.mark.slow
+@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    name=st.sampled_from(sorted(READERS)),
+    piece=st.lists(st.sampled_from(PIECES) | st.characters(codec="utf-8"), min_size=1, max_size=4).map("".join),
+    before=st.sampled_from(("", *PIECES)),
+    after=st.sampled_from(("", *PIECES)),
+)
+def test_no_mixture_takes_longer(name: str, piece: str, before: str, after: str):
+    assert is_linear(READERS[name], piece, before, after)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READERS)
+def test_a_megabyte_is_read_in_seconds(name: str):
+    for piece in ("U.S. ", "word ", " ", "[1] "):
+        assert seconds(READERS[name], piece * (1_000_000 // len(piece))) < 10
+
+
+@pytest.mark.parametrize("name", READERS)
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(
+    text=st.lists(st.sampled_from((*PIECES, "9" * 5000, "[" * 2000, "{" * 2000, "\0")) | st.text(max_size=5), max_size=12).map(
+        "".join
+    )
+)
+def test_no_text_is_an_error(name: str, text: str):
+    READERS[name](text)
