@@ -39,7 +39,8 @@ _GOES_ON = re.compile(r"[.!。)\]}]*\n|[.!。]+ |,? (?:because|since|as)\b", re.
 _NUMBER = re.compile(r"((?:segments?|claims?|#) ?)?(?<!\d)(?<!\d\.)(\d+)(?!\d|\.\d)", re.IGNORECASE)
 _NTH = re.compile(rf"\b(?:{_WORDS['nth']}) (?:one|segment|claim)\b", re.IGNORECASE)
 _CLEARED = re.compile(
-    rf"\d[^\w\n]{{0,4}}(?:(?:this|it|is|are|was|seems?|looks?|has|contains?) ){{0,2}}(?:\w{{1,30}}ly )?(?:{_WORDS['cleared']})(?!\w)",
+    r"\d[^\w\n]{0,4}(?:(?:this|it|is|are|was|seems?|looks?|has|contains?) ){0,2}"
+    rf"(?:\w{{1,30}}ly )?(?:{_WORDS['cleared']})(?!\w)",
     re.IGNORECASE,
 )
 _SOUND = re.compile(
