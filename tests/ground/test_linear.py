@@ -15,7 +15,7 @@ from judges.answers import Answer
 from judges.backends.server import read_reply as read_server_reply
 from judges.lexical.comparison import compare, find_dates
 from judges.lexical.facts import is_adverbial, split_facts, split_individuals
-from judges.lexical.words import parse_passage, split_passages
+from judges.lexical.words import parse_passage
 from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.abstain import is_abstention
 from lm_factuality.benchmarks.biographies.cite import cited_sentences
@@ -52,7 +52,6 @@ READERS: dict[str, Callable[[str], Any]] = {
     "individuals": lambda text: split_individuals("Ada Lind", [text], ["Ada Lind was a painter."], [0]),
     "dates": find_dates,
     "passage": parse_passage,
-    "passages": split_passages,
     "comparison": lambda text: compare(text, [parse_passage(text)]),
     "word": lambda text: read_word(text, ("True", "False")),
     "completion": lambda text: complete("The bridge ", text),
