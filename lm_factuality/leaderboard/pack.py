@@ -1,18 +1,17 @@
 """From lm_eval's results to a submission: the files as lm_eval wrote them, and what they are."""
 
-import hashlib
+import contextlib
 import re
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lm_factuality.ground.errors import ConfigError, DataError, refuse
-from lm_factuality.ground.files import parse_json, sha256_of, write_json
+from lm_factuality.ground.files import alone, parse_json, sha256_of, write_json
 from lm_factuality.ground.suite import find_config
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
-from lm_factuality.leaderboard.check import check_submission
+from lm_factuality.leaderboard.check import UNFINISHED, check_submission
 from lm_factuality.leaderboard.contents import own_secrets, secrets_in_file
 from lm_factuality.leaderboard.judges import is_judged
 from lm_factuality.leaderboard.rules import Rules, leaderboard_names, read_rules
@@ -30,13 +29,13 @@ from lm_factuality.leaderboard.submission import (
     SubmittedCertificate,
     SubmittedModel,
 )
+from lm_factuality.leaderboard.weights import weights_hash
 from lm_factuality.people.correct import correct
 from lm_factuality.people.key import read_key
 from lm_factuality.results.corrected import write_correction
 from lm_factuality.results.read import date_of, read_results_files
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 
 
 @dataclass(frozen=True)
@@ -70,11 +69,13 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
     newest = max(chosen.values(), key=lambda file: file.date)
     model = _model(options, rules, newest, [task for name, file in chosen.items() if (task := file.task(name))])
     target = out / options.model.replace("/", "__") / rules.name / newest.date_text[:19]
-    if target.exists():
-        raise DataError(f"{target}: is there already; delete it, or give another folder by --out")
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out, prefix=".packing-") as temporary:
-        folder = Path(temporary) / "submission"
+    folder = out / UNFINISHED / "submission"
+    busy, advice = "another pack is at work here; wait until it has ended", "choose another --out"
+    with alone(folder.parent, busy, advice), contextlib.ExitStack() as at_end:
+        at_end.callback(shutil.rmtree, folder.parent, ignore_errors=True)
+        if target.exists():
+            raise DataError(f"{target}: is there already; delete it, or give another folder by --out")
+        shutil.rmtree(folder, ignore_errors=True)  # of a pack that was killed
         folder.mkdir()
         _correct(folder, chosen, options)
         packed = _copy(folder, chosen, options)
@@ -273,19 +274,6 @@ def _hash_of_folder(model: str) -> tuple[str, str]:
     is_path = folder.is_absolute() or model.startswith(".") or model.count("/") > 1 or folder.parent.is_dir()
     advice = f" (no folder {folder.absolute()}: pack where the run was started, or where the checkpoint lies)"
     return "", advice if is_path else ""
-
-
-def weights_hash(folder: Path) -> str:
-    """``sha256:`` and the hash of the names and hashes of a local checkpoint's weights.
-
-    Raises:
-        ConfigError: there are no weights.
-    """
-    weights = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS)
-    if not weights:
-        raise ConfigError(f"{folder}: no weights here ({', '.join(_WEIGHTS)})")
-    lines = "".join(f"{sha256_of(path)}  {path.name}\n" for path in weights)
-    return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 
 
 def _certificate(folder: Path) -> SubmittedCertificate:
