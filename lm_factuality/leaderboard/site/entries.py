@@ -45,7 +45,7 @@ _ROUNDING = 1e-9  # by which a score and its worst case differ where nothing is 
 @dataclass(frozen=True, kw_only=True)
 class Score(Figure):
     """The figure that a task is ranked by; ``higher`` says which way is better, ``steps`` what is known of its judge. ``items``
-    is how many there are that may be unscored, ``floor`` the score if all that are were wrong, None if none is, and ``answers`` a
+    is how many there are that may be unscored, ``if_wrong`` the score if all that are were wrong, None if none is, and ``answers`` a
     hash of what the model said."""
 
     task: str
@@ -54,23 +54,23 @@ class Score(Figure):
     judge: str | None = None
     steps: tuple[Stated, ...] = ()
     items: int = 0
-    floor: float | None = None
+    if_wrong: float | None = None
     answers: str = ""
 
     @property
     def interval(self) -> Interval | None:
         """What it is ranked by; None where its interval is not known, or rows are unscored and the worst case is not known."""
         low, high = (self.corrected.low, self.corrected.high) if self.corrected else (self.low, self.high)
-        if low is None or high is None or (self.unscored and self.floor is None):
+        if low is None or high is None or (self.unscored and self.if_wrong is None):
             return None
-        if self.floor is None:
+        if self.if_wrong is None:
             return low, high
-        return (min(low, self.floor), self.floor) if self.higher else (self.floor, max(high, self.floor))
+        return (min(low, self.if_wrong), self.if_wrong) if self.higher else (self.if_wrong, max(high, self.if_wrong))
 
     @property
     def surely(self) -> float:
-        """What rows of one rank are ordered by: the value, corrected if it can be, or the floor."""
-        return self.floor if self.floor is not None else self.corrected.value if self.corrected else self.value
+        """What rows of one rank are ordered by: the value, corrected if it can be, or the worst case."""
+        return self.if_wrong if self.if_wrong is not None else self.corrected.value if self.corrected else self.value
 
 
 @dataclass(frozen=True)
@@ -173,12 +173,12 @@ def _score(task: TaskResult, metric: str, packed: Mapping[str, Any]) -> Score | 
         judge=name,
         steps=tuple(stated),
         items=items_of(task),
-        floor=_floor(task, found, higher),
+        if_wrong=_if_wrong(task, found, higher),
         answers=answers_of(task),
     )
 
 
-def _floor(task: TaskResult, found: Figure, higher: bool) -> float | None:
+def _if_wrong(task: TaskResult, found: Figure, higher: bool) -> float | None:
     """See ``Score``; unscored parts of responses count too. A certificate corrects it as it does the score. Labels of people
     leave an interval: its worse end counts, less what unscored rows can take."""
     lost = 0.0 if found.worst is None else abs(found.value - found.worst)

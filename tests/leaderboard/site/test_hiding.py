@@ -21,7 +21,7 @@ from lm_factuality.ground.statistics import Outcome
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.site.board import to_board
 from lm_factuality.leaderboard.site.build import MARK, build_site
-from lm_factuality.leaderboard.site.entries import Score, _floor
+from lm_factuality.leaderboard.site.entries import Score, _if_wrong
 from tests.leaderboard.conftest import Forger
 from tests.leaderboard.reseal import read_rows, reseal, write_rows
 from tests.leaderboard.site.conftest import entry
@@ -65,7 +65,7 @@ def aggregated(kind: str, metric: str, scores: Any, values: dict[str, list[Any]]
 
 
 def _scored(found: Figure, task: TaskResult, higher: bool) -> Score:
-    return Score(**vars(found), task="t", kind=task.kind, higher=higher, floor=_floor(task, found, higher))
+    return Score(**vars(found), task="t", kind=task.kind, higher=higher, if_wrong=_if_wrong(task, found, higher))
 
 
 def place_of(score: Score | None, rivals: list[Score]) -> tuple[int, int]:
@@ -119,7 +119,7 @@ def test_without_a_worst_case_hidden_rows_have_no_rank() -> None:
     made = factor_score([(number % 2 == 0, number) for number in range(10)], {3})
     assert made is not None
     assert made.interval is not None
-    assert replace(made, worst=None, floor=None).interval is None
+    assert replace(made, worst=None, if_wrong=None).interval is None
 
 
 def test_a_certificate_corrects_the_worst_case_too() -> None:
@@ -134,10 +134,10 @@ def test_a_certificate_corrects_the_worst_case_too() -> None:
     assert found.corrected is not None
     assert found.corrected.value < 0.7
     hiding = _scored(found, task, higher=False)
-    assert hiding.floor is not None
-    assert hiding.floor > found.corrected.value
+    assert hiding.if_wrong is not None
+    assert hiding.if_wrong > found.corrected.value
     assert hiding.interval is not None
-    assert hiding.interval[0] == hiding.floor
+    assert hiding.interval[0] == hiding.if_wrong
     assert hiding.interval[1] >= found.corrected.high
 
 

@@ -45,9 +45,9 @@ def test_as_the_rule_says(higher: bool) -> None:
 def test_unscored_rows_count_against_a_score_at_both_ends() -> None:
     scored = score(0.75, 0.05)
     assert scored.interval == (0.7, 0.8)
-    assert replace(scored, unscored=9, floor=0.6).interval == (0.6, 0.6)
-    assert replace(scored, unscored=1, floor=0.74).interval == (0.7, 0.74)
-    error = replace(scored, higher=False, unscored=9, floor=0.9)
+    assert replace(scored, unscored=9, if_wrong=0.6).interval == (0.6, 0.6)
+    assert replace(scored, unscored=1, if_wrong=0.74).interval == (0.7, 0.74)
+    error = replace(scored, higher=False, unscored=9, if_wrong=0.9)
     assert error.interval == (0.9, 0.9)
-    assert replace(error, floor=0.76).interval == (0.76, 0.8)
-    assert replace(scored, low=None, high=None, unscored=9, floor=0.6).interval is None
+    assert replace(error, if_wrong=0.76).interval == (0.76, 0.8)
+    assert replace(scored, low=None, high=None, unscored=9, if_wrong=0.6).interval is None
