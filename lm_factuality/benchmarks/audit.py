@@ -3,16 +3,22 @@
 A leaderboard looks at each sample of a submission with the ``Audit`` of the sample's benchmark (``Benchmark.audit``).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Protocol
 
-from lm_factuality.harness.samples import prompt_text
+from lm_factuality.ground.thinking import read_output
+from lm_factuality.harness.samples import prompt_text, texts
 
 Sample = Mapping[str, Any]
 
 HIGHEST_LOGPROB = 1e-6  # nats: above 0 by no more than rounding
+SHORT = 8  # bytes: of a longer text no model is so sure that its log-probability is 0
 MORE_TOKENS = 8  # than bytes, which a tokenizer that rewrites characters may make
+_LONGEST = 8  # characters a token in a whole answer, runs of one character not counted; in English it is 4 to 5
+_RUN = 4
 UNKNOWN_REQUESTS = "not the requests of this task"
 OTHER_REQUEST = "the model was asked something else than the row says"
 
@@ -67,7 +73,8 @@ class PromptAudit:
         return None if given == repeats else f"{given} responses, expected {repeats}"
 
     def impossible(self, sample: Sample) -> str | None:
-        """Any text is possible."""
+        """Any text is possible that ends where the run's limits end it."""
+        return next(filter(None, (_past_limits(text, self._expected) for text in texts(sample["resps"]))), None)
 
     def repeats(self, doc: Mapping[str, Any]) -> int:
         """How many responses a document has."""
@@ -93,8 +100,21 @@ def impossible_logprob(logprob: Any, tokens: Any, num_bytes: int) -> str | None:
     both; None if one can, or if there is no sum."""
     if logprob in (None, "None"):
         return None
-    if float(logprob) > HIGHEST_LOGPROB:
-        return f"a log-probability is {float(logprob):.6g}, above 0"
+    if float(logprob) > (HIGHEST_LOGPROB if num_bytes <= SHORT else -HIGHEST_LOGPROB):
+        return f"a log-probability is {float(logprob):.6g}, {'above 0' if float(logprob) > 0 else 'that of a certainty'}"
     if tokens not in (None, "None") and not 1 <= int(tokens) <= num_bytes + MORE_TOKENS:
         return f"{str(tokens)[:20]} tokens for {num_bytes} bytes"
     return None
+
+
+def _past_limits(written: str, expected: Expected) -> str | None:
+    """What of an answer is behind its end by ``until`` or ``max_gen_toks``."""
+    limits, output, room = expected.generation_kwargs or {}, read_output(written), expected.thinking_tokens
+    is_thought = room > 0 and output.is_unfinished
+    text, most = (output.text if room and not is_thought else written), limits.get("max_gen_toks", math.inf)
+    most += room if is_thought else 0
+    stops = [] if is_thought else limits.get("until") or []
+    if stop := next((each for each in ([stops] if isinstance(stops, str) else stops) if each and each in text), None):
+        return f"an answer goes on behind {stop!r}, where it ends"
+    size = sum(min(_RUN, len(list(run))) for _, run in groupby(text))
+    return f"an answer has {size} characters, too many for {most} tokens" if size > _LONGEST * most + SHORT else None

@@ -45,6 +45,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     building.add_argument("--workers", type=int, default=1, metavar="N", help="processes that check (default %(default)s)")
     _add_rules(building)
     building.add_argument("--reports", action="store_true", help="a report of every model's samples, beside the table")
+    again = add_action(actions, "leaderboard rerun", "run a random part of a submission again and compare", _rerun)
+    again.add_argument("submission", type=Path, metavar="SUBMISSION", help="folder of the submission")
+    again.add_argument("--rows", type=int, default=20, metavar="N", help="of each task (default %(default)s)")
+    again.add_argument("--model_args", default="", metavar="ARGS", help="added to the submission's, such as pretrained=FOLDER")
+    again.add_argument("--seed", type=int, default=0, metavar="N", help="draws other rows (default %(default)s)")
     beginning = add_action(actions, "leaderboard init", "write the skeleton of a repository of submissions", _init)
     beginning.add_argument("folder", type=Path, metavar="DIR", help="folder to write to")
     beginning.add_argument("--suite", metavar="REQUIREMENT", help="what pip installs there (default: this version)")
@@ -145,6 +150,18 @@ def _build(parsed: argparse.Namespace) -> int:
         f"({built.first_view / 1000:.0f} kB to open, {built.bytes / 1e6:.1f} MB in all){_rules_note(parsed)}\n"
     )
     return 0
+
+
+def _rerun(parsed: argparse.Namespace) -> int:
+    """Prints what came of it; 1 if something differs."""
+    from lm_factuality.ground.console import print_table
+    from lm_factuality.leaderboard.rerun import BESIDE, rerun
+
+    tasks = rerun(parsed.submission.resolve(), parsed.rows, parsed.model_args, parsed.seed).tasks
+    columns = ("task", "#rows", "#same", "outcome", "compared")
+    print_table(f"{parsed.submission}, run again", columns, [tuple(map(str, each)) for each in tasks])
+    sys.stdout.write(f"Written to {parsed.submission}{BESIDE}\n")
+    return 1 if any(outcome == "differs" for *_, outcome, _ in tasks) else 0
 
 
 def _init(parsed: argparse.Namespace) -> int:

@@ -92,12 +92,19 @@ def texts(responses: Any) -> list[str]:
 
 def to_float(text: Any) -> float | None:
     """The number in a text, as which lm_eval writes responses."""
-    return None if text in (None, "None") else float(text)
+    return None if text in (None, "None") else float(_as_written(text))
 
 
 def to_int(text: Any) -> int | None:
     """The number in a text."""
-    return None if text in (None, "None") else int(text)
+    return None if text in (None, "None") else int(_as_written(text))
+
+
+def _as_written(text: Any) -> Any:
+    """``text``; ValueError if it is a number that Python reads, but does not write: in digits of other scripts, 1_000."""
+    if isinstance(text, str) and (not text.isascii() or "_" in text or text != text.strip()):
+        raise ValueError(f"found {text[:40]!r}, expected a number in the digits 0 to 9")
+    return text
 
 
 def to_bool(text: Any) -> bool:

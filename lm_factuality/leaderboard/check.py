@@ -23,6 +23,7 @@ from lm_factuality.leaderboard.runs import Run, check_claims, check_runs, check_
 from lm_factuality.leaderboard.submission import FILE, Refusal, Refused, Submission, read_submission
 
 logger = logging.getLogger(__name__)
+UNFINISHED = ".packing"  # the folder in which pack works
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def _check_tasks(folder: Path, submission: Submission, runs: Sequence[Run], rule
 
 def find_submissions(folder: Path) -> list[Path]:
     """All submissions below ``folder``, by path, and ``folder`` itself if it is one. No link is followed, but one to a folder
-    is among them: ``check_every`` refuses it, so that none is passed over in silence.
+    is among them: ``check_every`` refuses it, so that none is passed over in silence. What ``pack`` has not finished is none.
 
     Raises:
         DataError: there are none.
@@ -87,6 +88,7 @@ def find_submissions(folder: Path) -> list[Path]:
     found: list[Path] = []
     links: list[Path] = []
     for parent, folders, files in os.walk(folder, followlinks=False):
+        folders[:] = [name for name in folders if name != UNFINISHED]
         if FILE in files:
             found.append(Path(parent))
         links += [path for name in folders if (path := Path(parent) / name).is_symlink()]

@@ -3,7 +3,9 @@ judge without a model asked again, which needs nothing that a submission does no
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +15,21 @@ from judges.config import JudgeConfig, known_keys
 from judges.judge import Judge
 from lm_factuality import __version__
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.certified import is_published, own_hashes, wrong_certificate
+from lm_factuality.benchmarks.certifiable import Wanted, mapping, whole_scores
+from lm_factuality.benchmarks.certified import all_settings, is_published, own_hashes, wrong_certificate
 from lm_factuality.ground.errors import FactualityError, listed
 from lm_factuality.ground.files import parse_json
+from lm_factuality.ground.published import blob_id
+from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import responses_of, verdict_of
+from lm_factuality.leaderboard.documents import published_here
 from lm_factuality.leaderboard.rules import Rules, TaskRules
 from lm_factuality.leaderboard.submission import Refusal, Submission, SubmittedCertificate
 from lm_factuality.results.recompute import same
 
 _MOST_SAMPLES = 1000  # answers of a judge to one question
+_SAMPLE = tasks_folder() / "sample" / "sample_felm.jsonl"  # what certify --sample is on
 _ROUNDED = 1e-3  # the judge writes probabilities with four digits
 
 
@@ -96,7 +103,7 @@ def _certificate(
         yield Refusal("CLAIM_DIFFERS", "certificate", f"the content is not that of {given.path}; pack again")
     contents = _contents(given, task)
     for where, content in contents.items():
-        for wrong in wrong_certificate(content, judge, rules.suite_versions):
+        for wrong in (*wrong_certificate(content, judge, rules.suite_versions), *_not_so(content, judge)):
             yield Refusal("CERTIFICATE_MISMATCH", task.task, f"{where}: {wrong}")
     if rules.certificate == "none":
         return
@@ -108,6 +115,28 @@ def _certificate(
         )
     elif rules.certificate == "published" and not any(map(is_published, contents.values())):
         yield Refusal("JUDGE_UNCERTIFIED", task.task, "no certificate was made on the published data; certify again on that")
+
+
+def _not_so(content: Mapping[str, Any], judge: Mapping[str, Any]) -> Iterator[str]:
+    """That a certificate has other scores than one made now: of a judge that says the same anywhere, on data that is here."""
+    setting, blob = all_settings().get(str(content.get("setting"))), mapping(content.get("data")).get("git_blob")
+    is_sample, backend = blob == blob_id(_SAMPLE), str(judge.get("backend"))
+    path = _SAMPLE if is_sample else published_here().get(str(blob))
+    if path is None or setting is None or content.get("suite_version") != __version__:
+        return
+    # A certificate does not say by which claims or files it was made.
+    if capabilities(backend).is_reproducible and "files" not in setting.takes and not setting.name.startswith("claim"):
+        options = json.dumps(judge.get("options") or {}, sort_keys=True)
+        found = _certified(setting.name, "" if is_sample else str(path.parent), backend, options)
+        if not same(found, {level: whole_scores(content).get(level) for level in found}, _ROUNDED):
+            yield "made again, it has other scores; certify this judge, and pack again"
+
+
+@cache
+def _certified(setting: str, folder: str, backend: str, options: str) -> Mapping[str, Any]:
+    trial = all_settings()[setting].open(Wanted(data_dir=folder) if folder else Wanted(sample=True))
+    measured = trial.measure(_Offline({"backend": backend, "options": json.loads(options)}))
+    return whole_scores(json.loads(json.dumps(measured)))
 
 
 def _is_file(folder: Path, given: SubmittedCertificate) -> bool:

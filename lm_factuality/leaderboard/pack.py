@@ -1,18 +1,18 @@
 """From lm_eval's results to a submission: the files as lm_eval wrote them, and what they are."""
 
+import contextlib
 import hashlib
 import re
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lm_factuality.ground.errors import ConfigError, DataError, refuse
-from lm_factuality.ground.files import parse_json, sha256_of, write_json
+from lm_factuality.ground.files import alone, parse_json, sha256_of, write_json
 from lm_factuality.ground.suite import find_config
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
-from lm_factuality.leaderboard.check import check_submission
+from lm_factuality.leaderboard.check import UNFINISHED, check_submission
 from lm_factuality.leaderboard.contents import own_secrets, secrets_in_file
 from lm_factuality.leaderboard.judges import is_judged
 from lm_factuality.leaderboard.rules import Rules, leaderboard_names, read_rules
@@ -70,11 +70,13 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
     newest = max(chosen.values(), key=lambda file: file.date)
     model = _model(options, rules, newest, [task for name, file in chosen.items() if (task := file.task(name))])
     target = out / options.model.replace("/", "__") / rules.name / newest.date_text[:19]
-    if target.exists():
-        raise DataError(f"{target}: is there already; delete it, or give another folder by --out")
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out, prefix=".packing-") as temporary:
-        folder = Path(temporary) / "submission"
+    folder = out / UNFINISHED / "submission"
+    busy, advice = "another pack is at work here; wait until it has ended", "choose another --out"
+    with alone(folder.parent, busy, advice), contextlib.ExitStack() as at_end:
+        at_end.callback(shutil.rmtree, folder.parent, ignore_errors=True)
+        if target.exists():
+            raise DataError(f"{target}: is there already; delete it, or give another folder by --out")
+        shutil.rmtree(folder, ignore_errors=True)  # of a pack that was killed
         folder.mkdir()
         _correct(folder, chosen, options)
         packed = _copy(folder, chosen, options)

@@ -12,7 +12,7 @@ from typing import Any
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import not_finite
-from lm_factuality.ground.model_names import short_name
+from lm_factuality.ground.model_names import short_name, size_in_name, size_label
 from lm_factuality.ground.packaged import load_yaml
 from lm_factuality.ground.records import short
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
@@ -22,8 +22,10 @@ from lm_factuality.results.read import date_of, read_results_file
 
 _SETTINGS: Mapping[str, list[str]] = load_yaml(__package__, "settings.yaml")
 THINKING = "thinking_tokens"
-_BEGAN = 1_577_836_800  # 2020: no results of lm_eval 0.4 are older
-_AHEAD = 86_400  # seconds by which clocks may differ
+CHANGING = [name for name in _SETTINGS["arguments"] if name != "trust_remote_code"]  # of a model's arguments
+_BEGAN = 1_795_219_200  # 2026-11-21, in UTC: no results of the suite are older
+_AHEAD = 3_600  # seconds by which clocks may differ
+_OTHER_SIZE = 16  # times: packed weights of 4 bits count an eighth of those in the name, mixtures of experts several times
 _PARAMETERS = 1e15  # more than any model has
 _NOT_METRICS = ("name", "alias", "sample_len", "sample_count", " ")
 
@@ -101,9 +103,14 @@ def _task(task: TaskResult, shots: Mapping[str, Any], changed: Mapping[str, Any]
     settings |= {"model_args": changed} if changed else {}
     settings |= {"generation_kwargs": decoding, "repeats": repeats} if decoding else {}
     settings |= {THINKING: tokens} if decoding and (tokens := thinking_tokens_of(task)) else {}
+    return RunTask(task, {**settings, **prompting}, int(number_of(task.metrics.get("unscored")) or 0), items_of(task))
+
+
+def items_of(task: TaskResult) -> int:
+    """How many there are that may be unscored: see ``RunTask``."""
+    benchmark, repeats = find_benchmark(task.kind), task.config.get("repeats")
     by_sample = benchmark is not None and benchmark.unscored_unit != "rows" and isinstance(repeats, int)
-    items = task.effective * (repeats or 1) if by_sample else task.effective
-    return RunTask(task, {**settings, **prompting}, int(number_of(task.metrics.get("unscored")) or 0), items)
+    return task.effective * (repeats or 1) if by_sample else task.effective
 
 
 def thinking_tokens_of(task: TaskResult) -> int:
@@ -235,7 +242,7 @@ def check_task(run: Run, run_task: RunTask, expected: TaskRules, rules: Rules) -
     if number_of(task.metrics.get("unscored")) is None:
         yield Refusal("RESULTS_INVALID", task.task, "does not say how many responses are unscored")
     elif run_task.unscored > rules.max_unscored * run_task.items:
-        found, most = f"{run_task.unscored} of {run_task.items}", f"at most {rules.max_unscored:.0%} may be"
+        found, most = f"{run_task.unscored} of {run_task.items}", f"at most {rules.max_unscored:.1%} may be"
         yield Refusal("UNSCORED_TOO_MANY", task.task, f"{found} responses are unscored, {most}")
 
 
@@ -243,6 +250,10 @@ def _model(submission: Submission, run: Run) -> Iterator[Refusal]:
     model, file = submission.model, run.file
     is_hub = file.model.count("/") == 1 and not file.model.startswith((".", "/", "~"))
     same_name = short_name(file.model) == short_name(model.name)
+    named, size = size_in_name(model.name), number_of(run.num_parameters) or 0
+    if named and size > 0 and not 1 / _OTHER_SIZE <= size / named <= _OTHER_SIZE:
+        found = f"{model.name!r} says {size_label(named)} parameters, the run had {size_label(size)}"
+        yield Refusal("MODEL_DIFFERS", run.name, f"{found}; pack under the name of the model that was run")
     for is_other, found in (
         (run.commit and run.commit != model.revision, f"of commit {run.commit[:40]}, not of {model.revision[:80]}"),
         (is_hub and run.commit and not same_name, f"of {file.model[:120]!r}, not of {model.name!r}"),
@@ -267,7 +278,7 @@ def _plausible(run: Run) -> Iterator[Refusal]:
     rest = {key: value for key, value in run.file.content.items() if key != "results"}  # there NaN is a score that is not defined
     found = [f"{place[:80]} is no finite number" for place in list(not_finite(rest))[:3]]
     if not _BEGAN <= run.file.date <= time.time() + _AHEAD:
-        found.append(f"'date' is {run.file.date:.6g}, not a second between 2020 and now")
+        found.append(f"'date' is {run.file.date:.6g}, not a second between the suite's first day and now")
     size = number_of(run.num_parameters)
     # lm_eval: -1 is not known
     if run.num_parameters is not None and (size is None or size > _PARAMETERS or (size < 1 and size != -1)):

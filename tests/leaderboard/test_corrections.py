@@ -65,7 +65,7 @@ def test_what_is_packed_is_accepted_and_ranked_by_the_corrected_interval(correct
     (score,) = (each for each in entry.scores if each.task == TASK)
     found = checked.tasks[TASK].corrected[RATE]
     assert score.corrected == found
-    assert score.best_known == found.value != score.value
+    assert score.surely == found.value != score.value
     assert score.interval == (found.low, found.high)
     board = to_board([entry])
     shown = f"corrected <b>{100 * found.value:.1f}</b>"

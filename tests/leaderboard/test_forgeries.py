@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
+from lm_factuality.benchmarks import find_benchmark
+from lm_factuality.benchmarks.certified import all_settings
 from lm_factuality.ground.suite import configs_folder
+from lm_factuality.harness.samples import responses_of
 from lm_factuality.leaderboard.check import check_submission
+from lm_factuality.leaderboard.judges import _Offline
+from lm_factuality.leaderboard.runs import read_run
 from lm_factuality.leaderboard.submission import FILE
+from lm_factuality.results.read import read_results_file
 from tests.leaderboard.conftest import Forger
 from tests.leaderboard.reseal import read_rows, reseal, seal_claims, seal_files, write_rows
 
@@ -226,7 +233,88 @@ def _finer(scores):
     scores["segment"]["f1"] = 0.99
 
 
+def _judged_again(task, change):
+    """Changes the response to each row of ``task`` where there is one, and has the offline judge mark it."""
+
+    def forge(forger):
+        path = forger.samples(task)
+        (result,) = [each for each in read_results_file(forger.results).tasks if each.task == task]
+        rows = read_rows(path)
+        for row in rows:
+            row["resps"] = [[change(row["resps"][0][0])]]
+        generation = find_benchmark(result.kind).generation(result.metadata)
+        judge = _Offline(result.metadata["judge_config"])
+        records = generation.judge(judge, [row["doc"] for row in rows], [responses_of(row) for row in rows])
+        for row, record in zip(rows, records, strict=True):
+            row["filtered_resps"] = [json.dumps(record, ensure_ascii=False)]
+        write_rows(path, rows)
+
+    return forge
+
+
+def _broken_tie(row):
+    said = row["filtered_resps"]
+    gold, other = row["doc"]["gold"], (row["doc"]["gold"] + 1) % len(said)
+    said[gold] = [repr(float(said[other][0]) + 1e-12), *said[gold][1:]]
+    row["resps"] = [[each] for each in said]
+
+
+def _better_counts(content):
+    """Whatever follows from the counts is made to."""
+    setting = all_settings()[content["setting"]]
+    for level in setting.levels:
+        given = content["scores"]["ALL"][level]
+        counts = {name: given[name] for name in setting.counts}
+        counts = counts | {"tp": counts["tp"] + counts["fn"], "fn": 0}
+        given |= setting.scores(counts) | counts
+
+
+def _digits(number):
+    return number.translate(str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩"))
+
+
 FORGERIES = {
+    "twice the tokens in contradictions": (
+        _answers(lambda true, said: said if true else [*said[:2], str(2 * int(said[2])), *said[3:]]),
+        "SCORE_IMPOSSIBLE",
+        "too like it for that",
+    ),
+    "a certainty": (_answers(lambda true, said: ["-0.0" if true else said[0], *said[1:]]), "SCORE_IMPOSSIBLE", "certainty"),
+    "ties that were broken": (_rows(FACTOR, _broken_tie), "SCORE_IMPOSSIBLE", "nearer to each other"),
+    "numbers in other digits": (
+        _answers(lambda true, said: [_digits(said[0]) if true else said[0], *said[1:]]),
+        "SAMPLES_INVALID",
+        "in the digits 0 to 9",
+    ),
+    "tokens with an underscore": (
+        _answers(lambda true, said: [*said[:2], f"0_{said[2]}", *said[3:]]),
+        "SAMPLES_INVALID",
+        "in the digits 0 to 9",
+    ),
+    "30 rows of NaN": (_answers(lambda true, said: ["nan", *said[1:]], below=30), "UNSCORED_TOO_MANY", "30 of "),
+    "30 rows of no probability": (
+        _answers(lambda true, said: said if true else ["-inf", *said[1:]], below=30),
+        "UNSCORED_TOO_MANY",
+        "at most 5.0%",
+    ),
+    "answers beyond their budget": (
+        _judged_again(GEN, lambda said: f"{said} " * 4),
+        "SCORE_IMPOSSIBLE",
+        "characters, too many for 20 tokens",
+    ),
+    "answers behind their stop": (
+        _judged_again(BIO, lambda said: f"{said}\nName of the person:"),
+        "SCORE_IMPOSSIBLE",
+        "goes on behind '\\nName of the person:'",
+    ),
+    "an offline judge's certificate of better counts": (_certificate(_better_counts), "CERTIFICATE_MISMATCH", "made again"),
+    "a famous name": (
+        lambda forger: forger.change_submission(lambda said: said["model"].update(name="famous/Model-70B")),
+        "MODEL_DIFFERS",
+        "says 70B parameters, the run had",
+    ),
+    "a run of tomorrow": (_results(lambda content: content.update(date=time.time() + 23 * 3600)), "RESULTS_INVALID", "'date'"),
+    "a run before the suite": (_results(lambda content: content.update(date=1.7e9)), "RESULTS_INVALID", "'date'"),
     "tokens without number": (
         _answers(lambda true, said: [said[0], said[1], str(10**9) if true else said[2], *said[3:]]),
         "SCORE_IMPOSSIBLE",
@@ -393,6 +481,14 @@ def test_a_forgery_that_fits_is_found_by_its_own_check_alone(forge, code, said, 
     found = check_submission(forger.folder).refusals
     assert {each.code for each in found} == {code}, [str(each) for each in found]
     assert any(said in each.sentence for each in found), [str(each) for each in found]
+
+
+def test_code_of_a_model_is_shown(forger):
+    _results(lambda content: content["config"]["model_args"].update(trust_remote_code=True))(forger)
+    reseal(forger.folder)
+    assert check_submission(forger.folder).refusals == ()
+    run = read_run(read_results_file(forger.results))
+    assert all(task.settings["model_args"] == {"trust_remote_code": True} for task in run.tasks)
 
 
 CLAIMS = {

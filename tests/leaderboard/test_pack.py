@@ -6,16 +6,20 @@ import argparse
 import json
 import re
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from lm_factuality.cli import leaderboard as command
+from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.ground.files import sha256_of
+from lm_factuality.ground.files import alone, sha256_of
 from lm_factuality.ground.published import blob_id
 from lm_factuality.leaderboard import check
-from lm_factuality.leaderboard.check import check_submission
+from lm_factuality.leaderboard.check import check_submission, find_submissions
 from lm_factuality.leaderboard.pack import PackOptions, _choose, pack, weights_hash
 from lm_factuality.leaderboard.rules import read_rules
 from lm_factuality.leaderboard.submission import FILE, read_submission
@@ -284,3 +288,34 @@ def test_rules_of_ones_own_are_used_and_said(honest, sample_run, certificate, tm
     assert "LEADERBOARD_UNKNOWN" in capsys.readouterr().out
     with pytest.raises(ConfigError, match=r"no rules of a leaderboard here; expected NAME\.yaml"):
         run("check", str(tmp_path / "out"), "--rules", str(tmp_path))
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from lm_factuality.leaderboard import pack as module
+module.check_submission = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+module.pack([Path(sys.argv[1])], module.PackOptions("example/smaller", certificate=Path(sys.argv[2])), Path(sys.argv[3]))
+"""
+
+
+def test_a_pack_that_was_killed_is_no_submission_and_the_next_one_clears_it(sample_run, certificate, tmp_path):
+    command = [sys.executable, "-c", _KILLED, str(sample_run), str(certificate), str(tmp_path)]
+    assert subprocess.run(command, capture_output=True, cwd=REPOSITORY, check=False).returncode == -signal.SIGKILL
+    (left,) = tmp_path.rglob("submission.json")
+    with pytest.raises(DataError, match=r"no submission\.json here"):
+        find_submissions(tmp_path)
+    folder = pack([sample_run], PackOptions("example/smaller", certificate=certificate), tmp_path)
+    assert find_submissions(tmp_path) == [folder]
+    assert not left.exists()
+
+
+def test_two_packs_at_once_are_told_apart_in_a_sentence(sample_run, certificate, tmp_path, capsys):
+    with alone(tmp_path / ".packing", "", ""):
+        arguments = ["--certificate", str(certificate)]
+        assert (
+            main(["leaderboard", "pack", str(sample_run), "--model", "example/smaller", "--out", str(tmp_path), *arguments]) == 1
+        )
+    said = capsys.readouterr().err
+    assert "another pack is at work here; wait until it has ended" in said
+    assert "Traceback" not in said

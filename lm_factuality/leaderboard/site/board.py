@@ -24,13 +24,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A leaderboard; ``tasks`` are its columns. Rows are ordered by the first task's rank, within it by the score, then by the
-    next task's."""
+    """A leaderboard; ``tasks`` are its columns, ``max_unscored`` the share of a task's responses that may be unscored. Rows are
+    ordered by the first task's rank, within it by the score (its worst case where anything is unscored), then by the next task's.
+    """
 
     name: str
     title: str
     tasks: tuple[str, ...]
     rows: tuple[Row, ...]
+    max_unscored: float | None = None
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,9 @@ def _table(name: str, accepted: Sequence[Entry], rules: Path | None) -> Table:
     scores = [{score.task: score for score in each.scores} for each in entries]
     try:
         described = read_rules(name, rules)
-        title, order = described.title, list(described.headlines)
+        title, order, most = described.title, list(described.headlines), described.max_unscored
     except ConfigError:  # rules that were there when the entry was checked
-        title, order = name, []
+        title, order, most = name, [], None
     found = {task: score.higher for each in scores for task, score in each.items()}
     tasks = tuple(sorted(found, key=lambda task: (order.index(task) if task in order else len(order), task)))
     ranked: list[dict[str, int | None]] = [{} for _ in entries]
@@ -76,7 +78,7 @@ def _table(name: str, accepted: Sequence[Entry], rules: Path | None) -> Table:
         for index, rank in zip(having, ranks([scores[index][task].interval for index in having], found[task]), strict=True):
             ranked[index][task] = rank
     rows = [Row(*each) for each in zip(entries, scores, ranked, strict=True)]
-    return Table(name, title, tasks, tuple(sorted(rows, key=lambda row: _order(row, tasks))))
+    return Table(name, title, tasks, tuple(sorted(rows, key=lambda row: _order(row, tasks))), most)
 
 
 def _order(row: Row, tasks: Sequence[str]) -> tuple[Any, ...]:
@@ -86,7 +88,7 @@ def _order(row: Row, tasks: Sequence[str]) -> tuple[Any, ...]:
         if score is None:
             keys.append((2, 0, 0.0))
         else:
-            keys.append((rank is None, rank or 0, -score.best_known if score.higher else score.best_known))
+            keys.append((rank is None, rank or 0, -score.surely if score.higher else score.surely))
     return (*keys, row.entry.model, row.entry.folder)
 
 
@@ -101,6 +103,7 @@ def board_json(board: Board) -> dict[str, Any]:
                 "name": table.name,
                 "title": table.title,
                 "tasks": list(table.tasks),
+                "max_unscored": table.max_unscored,
                 "models": [_row_json(row) for row in table.rows],
             }
             for table in board.tables
@@ -124,5 +127,6 @@ def _row_json(row: Row) -> dict[str, Any]:
         "folder": entry.folder,
         "sha256": entry.digest,
         "date": entry.date,
+        "rerun": entry.rerun or None,
         "scores": [{**asdict(score), "rank": row.ranks[task]} for task, score in row.scores.items()],
     }

@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache, partial
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -23,6 +23,7 @@ from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.tasks import ENTRY_POINTS
 from lm_factuality.leaderboard.check import check_surely
 from lm_factuality.leaderboard.documents import published_here
+from lm_factuality.leaderboard.rerun import rerun_of
 from lm_factuality.leaderboard.rules import read_rules, rules_folder
 from lm_factuality.leaderboard.site.board import board_json, to_board
 from lm_factuality.leaderboard.site.entries import ENTRIES, Entry, digest_of, to_entry
@@ -88,7 +89,7 @@ def examine_all(folders: Sequence[Path], root: Path, cache: Path, workers: int =
     for (folder, _, _), entry in zip(unknown, examined, strict=True):
         write_text(places[folder], ENTRIES.dump_json(entry).decode())
         found[folder] = entry
-    return [found[folder] for folder in folders]
+    return [replace(each := found[folder], rerun=rerun_of(folder, each.digest)) for folder in folders]
 
 
 def _examined(unknown: Sequence[tuple[Path, str, str]], workers: int, rules: Path | None) -> Iterator[Entry]:

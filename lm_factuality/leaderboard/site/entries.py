@@ -2,8 +2,9 @@
 model's rank is one more than the number of models that are surely better.
 
 Model A is surely better than B if A's whole interval lies on the better side of B's. An interval is the 95% interval of the
-score, widened to the score's worst and best case over unscored rows, so that leaving rows unscored never wins a rank. A rank says
-how many models are ahead beyond doubt, not who is ahead by luck.
+score. Where rows are unscored, its worse end reaches to the score if all of them were wrong, and its better end is that score:
+whatever the rows would have given, the better end of an interval over all of them lies no lower. So leaving rows unscored never
+wins a rank. A rank says how many models are ahead beyond doubt, not who is ahead by luck.
 """
 
 import hashlib
@@ -25,6 +26,7 @@ from lm_factuality.ground.files import sha256_of
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.check import Checked
 from lm_factuality.leaderboard.rules import Rules
+from lm_factuality.leaderboard.runs import items_of
 from lm_factuality.leaderboard.submission import Submission, SubmittedTask
 
 _SIZES = ((1e9, "under 1B"), (4e9, "1B to 4B"), (15e9, "4B to 15B"), (80e9, "15B to 80B"))
@@ -32,34 +34,40 @@ _WEIGHTS = {"sha256:": "local weights", "api:": "API"}  # by the start of a revi
 RULE = (
     "A rank is one more than the number of models whose 95% interval lies wholly on the better side, so models that cannot be "
     "told apart share it. Of a score that is corrected for its judge the corrected interval counts. Where rows are unscored, the "
-    "interval also reaches to the score if all of them were wrong, and if all were right."
+    "score if all of them were wrong is the better end of the interval, and the worse end reaches to it at least, so that "
+    "leaving a row unscored never wins a rank."
 )
 Interval = tuple[float, float]
+_ROUNDING = 1e-9  # by which a score and its worst case differ where nothing is unscored
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score(Figure):
-    """The figure that a task is ranked by; ``higher`` says which way is better, ``steps`` what is known of its judge."""
+    """The figure that a task is ranked by; ``higher`` says which way is better, ``steps`` what is known of its judge. ``items``
+    is how many there are that may be unscored, ``if_wrong`` the score if all that are were wrong, None if none is."""
 
     task: str
     kind: str
     higher: bool
     judge: str | None = None
     steps: tuple[Stated, ...] = ()
+    items: int = 0
+    if_wrong: float | None = None
 
     @property
     def interval(self) -> Interval | None:
-        """What it is ranked by: of a corrected score its interval. People's labels also count unscored rows, unless there was
-        nothing to ask of them."""
-        found = self.corrected or self
-        left = self.unscored if self.corrected is None or self.corrected.weight is None else self.corrected.unscored
-        bounds = (self.worst, self.best) if left else (None, None)
-        return widened(found.low, found.high, *bounds)
+        """What it is ranked by; None where its interval is not known, or rows are unscored and the worst case is not known."""
+        low, high = (self.corrected.low, self.corrected.high) if self.corrected else (self.low, self.high)
+        if low is None or high is None or (self.unscored and self.if_wrong is None):
+            return None
+        if self.if_wrong is None:
+            return low, high
+        return (min(low, self.if_wrong), self.if_wrong) if self.higher else (self.if_wrong, max(high, self.if_wrong))
 
     @property
-    def best_known(self) -> float:
-        """The corrected value, where there is one."""
-        return self.corrected.value if self.corrected else self.value
+    def surely(self) -> float:
+        """What rows of one rank are ordered by: the value, corrected if it can be, or the worst case."""
+        return self.if_wrong if self.if_wrong is not None else self.corrected.value if self.corrected else self.value
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,7 @@ class Entry:
 
     ``folder`` is what the site calls it, ``digest`` a hash of all its files, ``date`` when it was run (ISO 8601, UTC),
     ``settings`` by task what can change a score, ``files`` (path, SHA-256, bytes). One with ``problems`` (code, sentence) is
-    refused and has no scores.
+    refused and has no scores. ``rerun`` says what came of running a part of it again, empty if nobody did.
     """
 
     folder: str
@@ -85,6 +93,7 @@ class Entry:
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     files: tuple[tuple[str, str, int], ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
+    rerun: str = ""
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -153,7 +162,30 @@ def _score(task: TaskResult, metric: str, packed: Mapping[str, Any]) -> Score | 
     higher = score_called(task.kind, metric).higher is not False
     stated = benchmark.certified(task.metadata) if benchmark else ()
     name = str(judge["name"]) if judge else None
-    return Score(**vars(found), task=task.task, kind=task.kind, higher=higher, judge=name, steps=tuple(stated))
+    return Score(
+        **vars(found),
+        task=task.task,
+        kind=task.kind,
+        higher=higher,
+        judge=name,
+        steps=tuple(stated),
+        items=items_of(task),
+        if_wrong=_if_wrong(task, found, higher),
+    )
+
+
+def _if_wrong(task: TaskResult, found: Figure, higher: bool) -> float | None:
+    """See ``Score``; unscored parts of responses count too. A certificate corrects it as it does the score. Labels of people
+    leave an interval: its worse end counts, less what unscored rows can take."""
+    lost = 0.0 if found.worst is None else abs(found.value - found.worst)
+    if found.worst is None or (not found.unscored and lost <= _ROUNDING):
+        return None
+    if found.corrected is None:
+        return found.worst
+    if found.corrected.weight is not None:
+        return found.corrected.low - lost if higher else found.corrected.high + lost
+    again = figure(replace(task, metrics={**task.metrics, found.metric: found.worst}), found.metric)
+    return again.corrected.value if again and again.corrected else None
 
 
 def _settings(submission: Submission, task: SubmittedTask) -> dict[str, str]:
@@ -181,11 +213,3 @@ def ranks(intervals: Sequence[Interval | None], higher_is_better: bool) -> list[
     sides = [each if each is None or higher_is_better else (-each[1], -each[0]) for each in intervals]
     lows = sorted(low for low, _ in filter(None, sides))
     return [None if each is None else 1 + len(lows) - bisect_right(lows, each[1]) for each in sides]
-
-
-def widened(low: float | None, high: float | None, worst: float | None, best: float | None) -> Interval | None:
-    """The interval that a score is ranked by; None where its own is not known. ``worst`` and ``best`` may lie in any order."""
-    if low is None or high is None:
-        return None
-    ends = [low, high, *(each for each in (worst, best) if each is not None)]
-    return min(ends), max(ends)

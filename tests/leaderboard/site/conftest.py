@@ -26,6 +26,7 @@ def score(value: float, half: float = 0.02, task: str = "wiki_factor", **changes
         "best": None,
         "caution": "",
         "higher": True,
+        "if_wrong": changes.get("worst"),
     }
     return Score(**(fields | changes))
 

@@ -11,14 +11,14 @@ def test_rows_are_ordered_by_rank_then_score() -> None:
 
 
 def test_unscored_rows_win_no_rank() -> None:
-    """0.80 ± 0.02 is surely better than 0.75 ± 0.02, unless its unscored rows could all be wrong."""
+    """0.80 ± 0.02 is surely better than 0.75 ± 0.02, but comes behind it if its unscored rows could all be wrong."""
     sure = to_board([entry("a/one", score(0.8)), entry("a/two", score(0.75))])
     unsure = to_board([entry("a/one", score(0.8, unscored=9, worst=0.72, best=0.81)), entry("a/two", score(0.75))])
-    assert [[row.ranks["wiki_factor"] for row in board.tables[0].rows] for board in (sure, unsure)] == [[1, 2], [1, 1]]
-
-
-def test_bounds_without_unscored_rows_change_nothing() -> None:
-    assert score(0.8, worst=0.1, best=0.9).interval == (0.8 - 0.02, 0.8 + 0.02)
+    assert [[row.ranks["wiki_factor"] for row in board.tables[0].rows] for board in (sure, unsure)] == [[1, 2], [1, 2]]
+    assert [[row.entry.model for row in board.tables[0].rows] for board in (sure, unsure)] == [
+        ["a/one", "a/two"],
+        ["a/two", "a/one"],
+    ]
 
 
 def test_revisions_precisions_and_backends_are_rows_of_their_own() -> None:

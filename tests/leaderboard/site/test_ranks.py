@@ -1,8 +1,10 @@
 import random
+from dataclasses import replace
 
 import pytest
 
-from lm_factuality.leaderboard.site.entries import Interval, ranks, widened
+from lm_factuality.leaderboard.site.entries import Interval, ranks
+from tests.leaderboard.site.conftest import score
 
 
 def slowly(intervals: list[Interval | None], higher: bool) -> list[int | None]:
@@ -40,8 +42,12 @@ def test_as_the_rule_says(higher: bool) -> None:
         assert ranks(intervals, higher) == slowly(intervals, higher)
 
 
-def test_unscored_rows_widen() -> None:
-    assert widened(0.7, 0.8, 0.6, 0.9) == (0.6, 0.9)
-    assert widened(0.7, 0.8, 0.9, 0.6) == (0.6, 0.9)  # of an error rate the worst case is the higher
-    assert widened(0.7, 0.8, None, None) == (0.7, 0.8)
-    assert widened(None, None, 0.6, 0.9) is None
+def test_unscored_rows_count_against_a_score_at_both_ends() -> None:
+    scored = score(0.75, 0.05)
+    assert scored.interval == (0.7, 0.8)
+    assert replace(scored, unscored=9, if_wrong=0.6).interval == (0.6, 0.6)
+    assert replace(scored, unscored=1, if_wrong=0.74).interval == (0.7, 0.74)
+    error = replace(scored, higher=False, unscored=9, if_wrong=0.9)
+    assert error.interval == (0.9, 0.9)
+    assert replace(error, if_wrong=0.76).interval == (0.76, 0.8)
+    assert replace(scored, low=None, high=None, unscored=9, if_wrong=0.6).interval is None

@@ -1,0 +1,179 @@
+"""Leaving rows unscored never wins a rank: by the rule over random submissions, and through the site of real ones."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lm_factuality.benchmarks.chosen import Figure, figure
+from lm_factuality.benchmarks.factor.metrics import SCORES as FACTOR
+from lm_factuality.benchmarks.felm_gen.metrics import SCORES as FELM_GEN
+from lm_factuality.benchmarks.felm_gen.metrics import row_metrics as felm_gen_row
+from lm_factuality.ground.statistics import Outcome
+from lm_factuality.harness.outputs import TaskResult
+from lm_factuality.leaderboard.site.board import to_board
+from lm_factuality.leaderboard.site.build import MARK, build_site
+from lm_factuality.leaderboard.site.entries import Score, _if_wrong
+from tests.leaderboard.conftest import Forger
+from tests.leaderboard.reseal import read_rows, reseal, write_rows
+from tests.leaderboard.site.conftest import entry
+
+ROWS = 24
+
+
+def factor_score(rows: list[tuple[bool, int]], hidden: set[int]) -> Score | None:
+    """Accuracy of rows (right, document), as lm_eval would aggregate it."""
+    values: dict[str, list[Any]] = {name: [] for name in ("factor_acc", "factor_acc_worst", "factor_acc_best", "unscored")}
+    for number, (is_right, document) in enumerate(rows):
+        is_hidden = number in hidden
+        values["factor_acc"].append(None if is_hidden else Outcome(is_right, str(document)))
+        values["factor_acc_worst"].append(float(is_right and not is_hidden))
+        values["factor_acc_best"].append(float(is_right or is_hidden))
+        values["unscored"].append("hidden" if is_hidden else None)
+    return aggregated("factor", "factor_acc", FACTOR, values, higher=True)
+
+
+def felm_gen_score(rows: list[tuple[list[bool], int]], hidden: set[int]) -> Score | None:
+    """Share of segments with errors of rows (whether each segment has one, _)."""
+    values: dict[str, list[Any]] = {}
+    for number, (wrong, _) in enumerate(rows):
+        record: Any = {"domain": "wk", "segments": ["x"] * len(wrong), "no_answer": None}
+        errors = [("knowledge" if each else None) for each in wrong]
+        record |= {"errors": None, "unscored": "hidden"} if number in hidden else {"errors": errors, "unscored": None}
+        for name, value in felm_gen_row(record).items():
+            values.setdefault(name, []).append(value)
+    kept = {name: each for name, each in values.items() if name.startswith("segment_error_rate") or name == "unscored"}
+    return aggregated("felm_gen", "segment_error_rate", FELM_GEN, kept, higher=False)
+
+
+def aggregated(kind: str, metric: str, scores: Any, values: dict[str, list[Any]], higher: bool) -> Score | None:
+    by_name = {score.name: score.aggregation for score in scores}
+    metrics = {name: by_name[name].value(each) for name, each in values.items()}
+    stderrs = {metric: by_name[metric].stderr(values[metric])}
+    count = len(next(iter(values.values())))
+    task = TaskResult("t", kind, metrics, stderrs, count, count, {}, {}, "1", None, None)
+    found = figure(task, metric)
+    return None if found is None else _scored(found, task, higher)
+
+
+def _scored(found: Figure, task: TaskResult, higher: bool) -> Score:
+    return Score(**vars(found), task="t", kind=task.kind, higher=higher, if_wrong=_if_wrong(task, found, higher))
+
+
+def place_of(score: Score | None, rivals: list[Score]) -> tuple[int, int]:
+    """The rank of a model among ``rivals``, and its line in the table; last without a rank."""
+    entries = [entry(f"acme/rival{number}", each, folder=f"r{number}") for number, each in enumerate(rivals)]
+    own = [entry("acme/own", score, folder="own")] if score else []
+    (table,) = to_board([*entries, *own]).tables
+    for line, row in enumerate(table.rows):
+        if row.entry.model == "acme/own":
+            return row.ranks["t"] or 10**6, line
+    return 10**6, 10**6
+
+
+truth = st.tuples(st.booleans(), st.integers(0, 7))
+segments = st.tuples(st.lists(st.booleans(), min_size=1, max_size=6), st.integers(0, 7))
+numbers = st.sets(st.integers(0, ROWS - 1))
+
+
+@pytest.mark.parametrize(("make", "row"), [(factor_score, truth), (felm_gen_score, segments)], ids=["factor", "felm_gen"])
+def test_marking_rows_unscored_never_improves_a_rank(make: Any, row: Any) -> None:
+    models = st.lists(st.lists(row, min_size=ROWS, max_size=ROWS), min_size=1, max_size=4)
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(row, min_size=ROWS, max_size=ROWS), models, numbers, numbers, st.lists(numbers, min_size=4, max_size=4))
+    def check(own: Any, others: Any, first: set[int], more: set[int], theirs: Any) -> None:
+        rivals = [found for other, hidden in zip(others, theirs, strict=False) if (found := make(other, hidden))]
+        if rivals:
+            before, after = (place_of(make(own, hidden), rivals) for hidden in (first, first | more))
+            assert after >= before
+
+    check()
+
+
+def test_the_attack_of_old() -> None:
+    """69 wrong rows of 347 that are marked unscored lifted a model from rank 2 to rank 1."""
+    drawn = random.Random(1)
+    rows = [(number < 210, drawn.randrange(100)) for number in range(347)]
+    rival = factor_score([(number < 255, drawn.randrange(100)) for number in range(347)], set())
+    assert rival is not None
+    honest, hiding = factor_score(rows, set()), factor_score(rows, set(range(278, 347)))
+    assert honest is not None
+    assert hiding is not None
+    assert hiding.value > honest.value
+    assert hiding.high is not None
+    assert rival.low is not None
+    assert hiding.high > rival.low  # by which it shared the first rank
+    assert place_of(honest, [rival])[0] == place_of(hiding, [rival])[0] == 2
+
+
+def test_without_a_worst_case_hidden_rows_have_no_rank() -> None:
+    made = factor_score([(number % 2 == 0, number) for number in range(10)], {3})
+    assert made is not None
+    assert made.interval is not None
+    assert replace(made, worst=None, if_wrong=None).interval is None
+
+
+def test_a_certificate_corrects_the_worst_case_too() -> None:
+    """Hiding never helps where the judge's errors move a score below its measured worst case."""
+    counts = {"tp": 900, "fp": 400, "fn": 100, "tn": 600}
+    certificate = {"identity": "x", "setting": "segment_cot", "scores": {"segment": counts, "response": counts}, "unscored": 0}
+    metadata = {"judge_config": {"name": "j"}, "judge_certificate": {"segment_cot": {**certificate, "intervals": {}}}}
+    metrics = {"segment_error_rate": 0.7, "segment_error_rate_worst": 0.72, "segment_error_rate_best": 0.69, "unscored": 3.0}
+    task = TaskResult("t", "felm_gen", metrics, {"segment_error_rate": 0.02}, 100, 100, metadata, {}, "1", None, None)
+    found = figure(task, "segment_error_rate")
+    assert found is not None
+    assert found.corrected is not None
+    assert found.corrected.value < 0.7
+    hiding = _scored(found, task, higher=False)
+    assert hiding.if_wrong is not None
+    assert hiding.if_wrong > found.corrected.value
+    assert hiding.interval is not None
+    assert hiding.interval[0] == hiding.if_wrong
+    assert hiding.interval[1] >= found.corrected.high
+
+
+def forged(folder: Path, honest: Path, right: int, hidden: int, name: str) -> None:
+    """A copy with ``right`` more rows right, and ``hidden`` of those that are still wrong unscored."""
+    forger = Forger(Path(shutil.copytree(honest, folder)))
+    forger.change_submission(lambda said: said["model"].update(name=name))
+    path = forger.samples("sample_factor")
+    rows = read_rows(path)
+    for row in [each for each in rows if each["factor_acc"] != 1.0][: right + hidden]:
+        said, gold = row["filtered_resps"], row["doc"]["gold"]
+        said[gold] = [("-1.5" if right > 0 else "nan"), *said[gold][1:]]
+        row["resps"], right = [[each] for each in said], right - 1
+    write_rows(path, rows)
+    reseal(folder)
+
+
+def test_through_the_site_of_real_submissions(honest: Path, tmp_path: Path) -> None:
+    found: dict[int, tuple[int, float]] = {}
+    for hidden in (0, 4, 17):
+        submissions = tmp_path / str(hidden)
+        forged(submissions / "rival", honest, 56, 0, "acme/rival")
+        forged(submissions / "own", honest, 20, hidden, "acme/own")
+        build_site(submissions, tmp_path / f"site{hidden}", cache=tmp_path / "cache")
+        content = json.loads((tmp_path / f"site{hidden}" / MARK).read_text(encoding="utf-8"))
+        assert content["refused"] == []
+        (table,) = content["leaderboards"]
+        assert table["max_unscored"] == 0.05
+        models = {each["model"]: each for each in table["models"]}
+        own = models["acme/own"]
+        (score,) = [each for each in own["scores"] if each["task"] == "sample_factor"]
+        found[hidden] = score["rank"], score["value"]
+        assert (score["unscored"], score["items"]) == (hidden, score["n"])
+    page = (tmp_path / "site17" / "index.html").read_text(encoding="utf-8")
+    assert f"17 unscored ({17 / score['n']:.1%}), ranked by" in page
+    assert "At most 5% of a task&#39;s responses may be unscored" in page.replace("'", "&#39;")
+    ranks, values = zip(*found.values(), strict=True)
+    assert list(ranks) == sorted(ranks)
+    assert list(values) == sorted(set(values))  # though the score over what is left goes up
