@@ -4,7 +4,7 @@ A leaderboard looks at each sample of a submission with the ``Audit`` of the sam
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ SHORT = 8  # bytes: of a longer text no model is so sure that its log-probabilit
 MORE_TOKENS = 8  # than bytes, which a tokenizer that rewrites characters may make
 _LONGEST = 8  # characters a token in a whole answer, runs of one character not counted; in English it is 4 to 5
 _RUN = 4
+_RETOKENIZED = 1.1, 4  # share and number of tokens that a text may have more than were written
 UNKNOWN_REQUESTS = "not the requests of this task"
 OTHER_REQUEST = "the model was asked something else than the row says"
 
@@ -27,7 +28,8 @@ OTHER_REQUEST = "the model was asked something else than the row says"
 class Expected:
     """How a leaderboard wants a task to be run. ``metadata`` is what the task's metadata must say, ``generation_kwargs`` and
     ``repeats`` how responses are sampled, ``thinking_tokens`` how many tokens the run gave the model to think. ``max_length`` is
-    how many it takes (None: unknown), ``has_template`` whether the run put prompts into a chat template."""
+    how many it takes (None: unknown), ``has_template`` whether the run put prompts into a chat template. ``count`` says how many
+    tokens a text has (None: the tokenizer is not here)."""
 
     metadata: Mapping[str, Any] = field(default_factory=dict)
     generation_kwargs: Mapping[str, Any] | None = None
@@ -35,6 +37,7 @@ class Expected:
     max_length: int | None = None
     has_template: bool = False
     thinking_tokens: int = 0
+    count: Callable[[str], int] | None = None
 
     @property
     def generation_arguments(self) -> list[Any]:
@@ -116,5 +119,7 @@ def _past_limits(written: str, expected: Expected) -> str | None:
     stops = [] if is_thought else limits.get("until") or []
     if stop := next((each for each in ([stops] if isinstance(stops, str) else stops) if each and each in text), None):
         return f"an answer goes on behind {stop!r}, where it ends"
+    if expected.count is not None and (found := expected.count(text)) > _RETOKENIZED[0] * most + _RETOKENIZED[1]:
+        return f"an answer has {found} tokens, at most {most} were to be written"
     size = sum(min(_RUN, len(list(run))) for _, run in groupby(text))
     return f"an answer has {size} characters, too many for {most} tokens" if size > _LONGEST * most + SHORT else None

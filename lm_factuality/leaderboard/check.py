@@ -74,7 +74,7 @@ def _check_tasks(folder: Path, submission: Submission, runs: Sequence[Run], rule
             run, task = tasks[expected.task]
             refusals = [*check_task(run, task, expected, rules), *check_judge(folder, submission, task.result, expected, rules)]
             yield from refusals
-            yield from check_rows(folder, run, task.result, expected, asks_again=not refusals)
+            yield from check_rows(folder, submission.model, run, task.result, expected, asks_again=not refusals)
             yield from check_correction(folder, submission, run.file.path, task.result)
 
 

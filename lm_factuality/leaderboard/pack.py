@@ -1,7 +1,6 @@
 """From lm_eval's results to a submission: the files as lm_eval wrote them, and what they are."""
 
 import contextlib
-import hashlib
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -30,13 +29,13 @@ from lm_factuality.leaderboard.submission import (
     SubmittedCertificate,
     SubmittedModel,
 )
+from lm_factuality.leaderboard.weights import weights_hash
 from lm_factuality.people.correct import correct
 from lm_factuality.people.key import read_key
 from lm_factuality.results.corrected import write_correction
 from lm_factuality.results.read import date_of, read_results_files
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 
 
 @dataclass(frozen=True)
@@ -275,19 +274,6 @@ def _hash_of_folder(model: str) -> tuple[str, str]:
     is_path = folder.is_absolute() or model.startswith(".") or model.count("/") > 1 or folder.parent.is_dir()
     advice = f" (no folder {folder.absolute()}: pack where the run was started, or where the checkpoint lies)"
     return "", advice if is_path else ""
-
-
-def weights_hash(folder: Path) -> str:
-    """``sha256:`` and the hash of the names and hashes of a local checkpoint's weights.
-
-    Raises:
-        ConfigError: there are no weights.
-    """
-    weights = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS)
-    if not weights:
-        raise ConfigError(f"{folder}: no weights here ({', '.join(_WEIGHTS)})")
-    lines = "".join(f"{sha256_of(path)}  {path.name}\n" for path in weights)
-    return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 
 
 def _certificate(folder: Path) -> SubmittedCertificate:

@@ -10,12 +10,13 @@ from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.audit import Audit, Expected
 from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import read_every_sample
+from lm_factuality.harness.samples import read_every_sample, read_samples
 from lm_factuality.leaderboard.documents import Digest, check_published
 from lm_factuality.leaderboard.judges import can_ask_again, check_again
 from lm_factuality.leaderboard.rules import TaskRules
 from lm_factuality.leaderboard.runs import Run, thinking_tokens_of, without_folder
-from lm_factuality.leaderboard.submission import Refusal
+from lm_factuality.leaderboard.submission import Refusal, SubmittedModel
+from lm_factuality.leaderboard.weights import token_counter
 from lm_factuality.results.recompute import differences, recompute
 
 _SHOWN = 5
@@ -24,7 +25,16 @@ _SHOWN = 5
 _UNREADABLE = (DataError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
 
 
-def check_rows(folder: Path, run: Run, task: TaskResult, rules: TaskRules, asks_again: bool = True) -> Iterator[Refusal]:
+def answers_of(task: TaskResult) -> str:
+    """A hash of what the model answered to each document, by which the same answers are known under another name."""
+    rows = read_samples(task.samples) if task.samples else ()
+    found = sorted((str(row["doc_id"]), json.dumps(row.get("resps"), sort_keys=True)) for row in rows)
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()
+
+
+def check_rows(
+    folder: Path, model: SubmittedModel, run: Run, task: TaskResult, rules: TaskRules, asks_again: bool = True
+) -> Iterator[Refusal]:
     """What is wrong with the samples of a task, and which of its scores do not follow from them. Where all is in order, and
     ``asks_again``, a judge that can be is asked again."""
     benchmark = find_benchmark(task.kind)
@@ -35,8 +45,10 @@ def check_rows(folder: Path, run: Run, task: TaskResult, rules: TaskRules, asks_
         sentence = f"is of the benchmark {task.kind[:40]!r}, which is not installed here; install its package"
         yield Refusal("SAMPLES_INVALID", task.task, sentence)
         return
-    decoding = rules.generation_kwargs, rules.repeats
-    expected = Expected(rules.metadata, *decoding, run.max_length, run.has_template, thinking_tokens_of(task))
+    decoding, thinking = (rules.generation_kwargs, rules.repeats), thinking_tokens_of(task)
+    is_own = not {"tokenizer", "subfolder", "gguf_file"} & set(run.arguments)
+    count = token_counter(run.file.model, model.name, model.revision) if is_own else None
+    expected = Expected(rules.metadata, *decoding, run.max_length, run.has_template, thinking, count)
     rows = _Rows(task.samples, benchmark.audit(expected), benchmark.model_outputs)
     try:
         samples = list(rows.read()) if asks_again and can_ask_again(task) else rows.read()

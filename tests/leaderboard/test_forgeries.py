@@ -11,6 +11,7 @@ from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certified import all_settings
 from lm_factuality.ground.suite import configs_folder
 from lm_factuality.harness.samples import responses_of
+from lm_factuality.leaderboard import rows as rows_module
 from lm_factuality.leaderboard.check import check_submission
 from lm_factuality.leaderboard.judges import _Offline
 from lm_factuality.leaderboard.runs import read_run
@@ -277,7 +278,7 @@ FORGERIES = {
     "twice the tokens in contradictions": (
         _answers(lambda true, said: said if true else [*said[:2], str(2 * int(said[2])), *said[3:]]),
         "SCORE_IMPOSSIBLE",
-        "too like it for that",
+        "of which its tokenizer makes",
     ),
     "a certainty": (_answers(lambda true, said: ["-0.0" if true else said[0], *said[1:]]), "SCORE_IMPOSSIBLE", "certainty"),
     "ties that were broken": (_rows(FACTOR, _broken_tie), "SCORE_IMPOSSIBLE", "nearer to each other"),
@@ -298,9 +299,9 @@ FORGERIES = {
         "at most 5.0%",
     ),
     "answers beyond their budget": (
-        _judged_again(GEN, lambda said: f"{said} " * 4),
+        _judged_again(GEN, lambda said: f"{said} {said}"),
         "SCORE_IMPOSSIBLE",
-        "characters, too many for 20 tokens",
+        "tokens, at most 20 were to be written",
     ),
     "answers behind their stop": (
         _judged_again(BIO, lambda said: f"{said}\nName of the person:"),
@@ -481,6 +482,26 @@ def test_a_forgery_that_fits_is_found_by_its_own_check_alone(forge, code, said, 
     found = check_submission(forger.folder).refusals
     assert {each.code for each in found} == {code}, [str(each) for each in found]
     assert any(said in each.sentence for each in found), [str(each) for each in found]
+
+
+# Where the tokenizer is not there.
+BY_LENGTH = {
+    "twice the tokens in contradictions": "too like it for that",
+    "answers beyond their budget": "characters, too many for 20 tokens",
+}
+
+
+@pytest.mark.parametrize("name", BY_LENGTH)
+def test_without_the_tokenizer_lengths_tell(name, forger, monkeypatch):
+    monkeypatch.setattr(rows_module, "token_counter", lambda *_: None)
+    reseal(forger.folder)
+    assert check_submission(forger.folder).refusals == ()
+    forge = _judged_again(GEN, lambda said: f"{said} " * 4) if name == "answers beyond their budget" else FORGERIES[name][0]
+    forge(forger)
+    reseal(forger.folder)
+    (refusal,) = check_submission(forger.folder).refusals
+    assert refusal.code == "SCORE_IMPOSSIBLE"
+    assert BY_LENGTH[name] in refusal.sentence
 
 
 def test_code_of_a_model_is_shown(forger):

@@ -20,6 +20,7 @@ class FactorAudit:
         self._protocol = str(expected.metadata.get("protocol", "paper"))
         limits = [each for each in (self._window, expected.max_length) if isinstance(each, int)]
         self._limit = min(limits) if limits else None
+        self._count = expected.count
         self._scored: dict[int, tuple[float, Any]] = {}
 
     def wrong_request(self, sample: Sample) -> str | None:
@@ -35,17 +36,20 @@ class FactorAudit:
         return self._apart(sample["doc"], sample["filtered_resps"])
 
     def _apart(self, doc: Mapping[str, Any], scored: Sequence[Any]) -> str | None:
-        """What no model says of the choices of one row: numbers that lie so near that somebody broke a tie; and, of texts that
-        are alike but for N bytes, numbers of tokens that differ by far more than N."""
+        """What no model says of the choices of one row: numbers that lie so near that somebody broke a tie; and numbers of tokens
+        that are not the tokenizer's or, of texts that are alike but for N bytes, differ by far more than N."""
         if any(each[at] in (None, "None") for each in scored for at in (0, 2)):
             return None
         sums, counts = [float(each[0]) for each in scored], [int(each[2]) for each in scored]
         means = [total / count for total, count in zip(sums, counts, strict=True)]
         if any(0 < abs(one - other) < _SAME for each in (sums, means) for one, other in combinations(each, 2)):
             return "two choices are nearer to each other than a model's numbers can be"
-        texts = [join(doc["prefix"], each, self._protocol)[1] for each in doc["choices"]]
-        true, of_true = texts[doc["gold"]], counts[doc["gold"]]
-        for text, count in zip(texts, counts, strict=True):
+        texts = [join(doc["prefix"], each, self._protocol) for each in doc["choices"]]
+        (_, true), of_true = texts[doc["gold"]], counts[doc["gold"]]
+        for (before, text), count in zip(texts, counts, strict=True):
+            own = None if self._count is None else self._count(text)
+            if self._count is not None and count not in (own, self._count(before + text) - self._count(before)):
+                return f"{count} tokens for a completion of which its tokenizer makes {own}"
             if abs(count - of_true) > _differ(text, true) + _MORE:
                 return f"{count} tokens for a completion, {of_true} for the true one, which is too like it for that"
         return None

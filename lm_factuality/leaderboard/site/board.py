@@ -15,11 +15,13 @@ from lm_factuality.leaderboard.site.entries import RULE, Entry, Score, ranks
 
 @dataclass(frozen=True)
 class Row:
-    """A model in a leaderboard: its newest entry, and its scores there with their ranks, by task."""
+    """A model in a leaderboard: its newest entry, and its scores there with their ranks, by task. ``twins`` are
+    models of another name that gave the same answers to a whole task."""
 
     entry: Entry
     scores: Mapping[str, Score]
     ranks: Mapping[str, int | None]
+    twins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,9 @@ def _table(name: str, accepted: Sequence[Entry], rules: Path | None) -> Table:
         having = [index for index, each in enumerate(scores) if task in each]
         for index, rank in zip(having, ranks([scores[index][task].interval for index in having], found[task]), strict=True):
             ranked[index][task] = rank
-    rows = [Row(*each) for each in zip(entries, scores, ranked, strict=True)]
+    said = [(each.model, {(score.task, score.answers) for score in each.scores if score.answers}) for each in entries]
+    twins = [tuple(sorted({other for other, theirs in said if other != name and own & theirs})) for name, own in said]
+    rows = [Row(*each) for each in zip(entries, scores, ranked, twins, strict=True)]
     return Table(name, title, tasks, tuple(sorted(rows, key=lambda row: _order(row, tasks))), most)
 
 
@@ -128,5 +132,6 @@ def _row_json(row: Row) -> dict[str, Any]:
         "sha256": entry.digest,
         "date": entry.date,
         "rerun": entry.rerun or None,
+        "same_answers_as": list(row.twins),
         "scores": [{**asdict(score), "rank": row.ranks[task]} for task, score in row.scores.items()],
     }

@@ -25,6 +25,7 @@ from lm_factuality.benchmarks.chosen import Figure, figure, score_called
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.check import Checked
+from lm_factuality.leaderboard.rows import answers_of
 from lm_factuality.leaderboard.rules import Rules
 from lm_factuality.leaderboard.runs import items_of
 from lm_factuality.leaderboard.submission import Submission, SubmittedTask
@@ -44,7 +45,8 @@ _ROUNDING = 1e-9  # by which a score and its worst case differ where nothing is 
 @dataclass(frozen=True, kw_only=True)
 class Score(Figure):
     """The figure that a task is ranked by; ``higher`` says which way is better, ``steps`` what is known of its judge. ``items``
-    is how many there are that may be unscored, ``if_wrong`` the score if all that are were wrong, None if none is."""
+    is how many there are that may be unscored, ``if_wrong`` the score if all that are were wrong, None if none is, ``answers`` a
+    hash of what the model said."""
 
     task: str
     kind: str
@@ -53,6 +55,7 @@ class Score(Figure):
     steps: tuple[Stated, ...] = ()
     items: int = 0
     if_wrong: float | None = None
+    answers: str = ""
 
     @property
     def interval(self) -> Interval | None:
@@ -171,6 +174,7 @@ def _score(task: TaskResult, metric: str, packed: Mapping[str, Any]) -> Score | 
         steps=tuple(stated),
         items=items_of(task),
         if_wrong=_if_wrong(task, found, higher),
+        answers=answers_of(task),
     )
 
 

@@ -170,10 +170,14 @@ def test_through_the_site_of_real_submissions(honest: Path, tmp_path: Path) -> N
         own = models["acme/own"]
         (score,) = [each for each in own["scores"] if each["task"] == "sample_factor"]
         found[hidden] = score["rank"], score["value"]
+        # The rest of both submissions is one run's.
+        assert own["same_answers_as"] == ["acme/rival"]
+        assert models["acme/rival"]["same_answers_as"] == ["acme/own"]
         assert (score["unscored"], score["items"]) == (hidden, score["n"])
     page = (tmp_path / "site17" / "index.html").read_text(encoding="utf-8")
     assert f"17 unscored ({17 / score['n']:.1%}), ranked by" in page
     assert "At most 5% of a task&#39;s responses may be unscored" in page.replace("'", "&#39;")
+    assert "The same answers as acme/rival" in page
     ranks, values = zip(*found.values(), strict=True)
     assert list(ranks) == sorted(ranks)
     assert list(values) == sorted(set(values))  # though the score over what is left goes up
