@@ -75,8 +75,13 @@ def estimate(
     if math.isnan(found):
         return None
     stderr, quantile = drawn.error(slopes(value, sums), weight, is_tuned)
-    ends = interval(found, stderr, quantile, low, high)
-    return Estimate(min(max(found, low), high), *ends, stderr, weight, len(drawn.own), drawn.groups)
+    least, most = interval(found, stderr, quantile, low, high)
+    if math.isfinite(high - low):
+        alike, share = drawn.alike(value)
+        reach = share * (high - low)
+        least = min(least, max(low, min(found, high) - reach)) if alike > low else least
+        most = max(most, min(high, max(found, low) + reach)) if alike < high else most
+    return Estimate(min(max(found, low), high), least, most, stderr, weight, len(drawn.own), drawn.groups)
 
 
 def interval(value: float, stderr: float, quantile: float, low: float, high: float) -> tuple[float, float]:
@@ -114,7 +119,23 @@ class _Drawn:
         with np.errstate(divide="ignore"):
             # What each stands for: together the units of its stratum, those that were drawn and not answered included.
             self.weights = given * (self.sizes / np.bincount(self.strata, given, len(self.sizes)))[self.strata]
+        self.extra = self.weights - 1  # what each stands for beside itself: 0 in strata that are labelled through
+        self.open = self.extra > 1e-9
         self._units = units
+
+    def alike(self, value: Value) -> tuple[float, float]:
+        """What every label scores, if all are alike where not everything is labelled (else NaN): they have no variance, but are
+        not certain. And how large a share of the units may be unlike them: the end of the interval of Clopper and Pearson for as
+        many clusters as these count for by their weights (Kish), of the part without labels."""
+        own = np.array([value(counts) if any(counts) else math.nan for counts in self.people.tolist()])
+        has_part = ~np.isnan(own)
+        is_open = has_part & self.open
+        if not is_open.any() or np.ptp(own[is_open]) > 0:
+            return math.nan, 0.0
+        extra = np.bincount(self.clusters, self.extra * is_open)
+        total = float(extra.sum())
+        bound = 1 - 0.025 ** (float((extra**2).sum()) / total**2)
+        return float(own[is_open][0]), bound * total / float(self.weights[has_part].sum())
 
     @cached_property
     def _by_cluster(self) -> tuple[Floats, Floats]:
@@ -156,22 +177,23 @@ class _Drawn:
         """
         means, deviations = self._centred((self.people - weight * self.judged) @ slope)
         labels = np.bincount(self.strata)
-        extra = self.weights - 1  # what each stands for beside itself
-        judged = (extra * self._centred(self.judged @ slope)[1]) ** 2 if is_tuned else np.zeros(len(extra))
+        judged = (self.extra * self._centred(self.judged @ slope)[1]) ** 2 if is_tuned else np.zeros(len(self.extra))
         leverage = judged / (float(judged.sum()) or 1.0)
         own = np.sqrt(np.maximum(1, labels) / np.maximum(1, labels - 1))[self.strata]
-        wide = extra * deviations * own / (1 - np.minimum(leverage, _LEVERAGE))
+        wide = self.extra * deviations * own / (1 - np.minimum(leverage, _LEVERAGE))
         by_cluster = self._spread(means, deviations + wide) + weight * (self._by_cluster[0] @ slope)
         number = len(by_cluster)
         variance = number / (number - 1) * float(((by_cluster - by_cluster.mean()) ** 2).sum())
         people = self.people @ slope
         among = float(self.weights @ (people - np.average(people, weights=self.weights)) ** 2) / float(self.weights.sum())
         lacking = np.maximum(0.0, among / (labels + 1) - np.bincount(self.strata, deviations**2) / labels)
-        variance += float(np.bincount(self.strata, extra**2) @ lacking)
+        variance += float(np.bincount(self.strata, self.extra**2) @ lacking)
         of_labels = np.bincount(self.clusters, wide)
         of_labels = of_labels[of_labels != 0]
         squares, fourths = float((of_labels**2).sum()), float((of_labels**4).sum())
-        freedom = float(max(1, self.groups - len(self.sizes) - bool(leverage.any())))
+        counted = self.open if self.open.any() else ~self.open  # where all are labelled, there is nothing to estimate
+        groups, lost = len(np.unique(self.clusters[counted])), len(np.unique(self.strata[counted])) + bool(leverage.any())
+        freedom = float(max(1, groups - lost))
         if fourths:
             kurtosis = len(of_labels) * fourths / squares**2
             freedom = min(freedom, 2 * len(of_labels) / max(kurtosis - 1, 1e-9)) * (variance / min(squares, variance)) ** 2
