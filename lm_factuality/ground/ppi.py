@@ -145,11 +145,6 @@ class _Drawn:
         inside = np.bincount(clusters * len(self.sizes) + self._units.strata, minlength=number * len(self.sizes))
         return judged, inside.reshape(number, -1).astype(float)
 
-    @cached_property
-    def _by_stratum(self) -> list[Floats]:
-        """The judge's counts of all units of each stratum."""
-        return [self._units.judged[self._units.strata == number] for number in range(len(self.sizes))]
-
     def sums(self, weight: float) -> Floats:
         """The corrected sums, by lambda."""
         total = self._units.judged.sum(axis=0)
@@ -161,7 +156,8 @@ class _Drawn:
         labels = np.bincount(self.strata)
         people, judged = (self._centred(counts @ slope)[1] for counts in (self.people, self.judged))
         together = np.bincount(self.strata, people * judged) / np.maximum(1, labels - 1)
-        varies = np.array([slope @ np.cov(own.T, ddof=0) @ slope for own in self._by_stratum])
+        every, strata = self._units.judged @ slope, self._units.strata
+        varies = np.array([np.var(every[strata == number]) for number in range(len(self.sizes))])
         left = self.sizes * (self.sizes - labels) / labels
         squares = float(left @ varies)
         return min(1.0, max(0.0, float(left @ together) / squares)) if squares > 0 else 0.0
