@@ -45,7 +45,7 @@ class Units:
 @dataclass(frozen=True)
 class Estimate:
     """A score with the ends of its 95% interval and its standard error. ``weight`` is lambda; ``labelled`` counts the units that
-    people answered for, ``clusters`` those that they are in."""
+    people answered for."""
 
     value: float
     low: float
@@ -53,7 +53,6 @@ class Estimate:
     stderr: float
     weight: float
     labelled: int
-    clusters: int
 
 
 def estimate(
@@ -63,7 +62,7 @@ def estimate(
     where it is not to be tuned. With people's counts of all units it is their plain score. None below two labelled clusters, or
     where the score is not defined."""
     drawn = _Drawn(replace(units, strata=_with_labels(units)))
-    if drawn.groups < 2:
+    if len(np.unique(drawn.clusters)) < 2:
         return None
     is_tuned = weight is None and not units.labelled.all()
     if weight is None:
@@ -81,7 +80,7 @@ def estimate(
         reach = share * (high - low)
         least = min(least, max(low, min(found, high) - reach)) if alike > low else least
         most = max(most, min(high, max(found, low) + reach)) if alike < high else most
-    return Estimate(min(max(found, low), high), least, most, stderr, weight, len(drawn.own), drawn.groups)
+    return Estimate(min(max(found, low), high), least, most, stderr, weight, len(drawn.own))
 
 
 def interval(value: float, stderr: float, quantile: float, low: float, high: float) -> tuple[float, float]:
@@ -112,7 +111,6 @@ class _Drawn:
     def __init__(self, units: Units) -> None:
         self.own = np.flatnonzero(units.labelled)
         self.clusters, self.strata = units.clusters[self.own], units.strata[self.own]
-        self.groups = len(np.unique(self.clusters))
         self.people, self.judged = units.people[self.own], units.judged[self.own]
         self.sizes = np.bincount(units.strata)
         given = units.weights[self.own]
@@ -188,8 +186,8 @@ class _Drawn:
         of_labels = of_labels[of_labels != 0]
         squares, fourths = float((of_labels**2).sum()), float((of_labels**4).sum())
         counted = self.open if self.open.any() else ~self.open  # where all are labelled, there is nothing to estimate
-        groups, lost = len(np.unique(self.clusters[counted])), len(np.unique(self.strata[counted])) + bool(leverage.any())
-        freedom = float(max(1, groups - lost))
+        groups, strata = (len(np.unique(each[counted])) for each in (self.clusters, self.strata))
+        freedom = float(max(1, groups - strata - bool(leverage.any())))
         if fourths:
             kurtosis = len(of_labels) * fourths / squares**2
             freedom = min(freedom, 2 * len(of_labels) / max(kurtosis - 1, 1e-9)) * (variance / min(squares, variance)) ** 2

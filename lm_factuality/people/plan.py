@@ -77,8 +77,7 @@ def plan_first(
     """
     if error is not None and not 0 < error < 1:
         raise ConfigError(f"--error {error:g}: expected a share between 0 and 1")
-    basis = "its certificate" if error is None else "--error"
-    error = _certified(benchmark, task, score.name) if error is None else error
+    basis, error = ("--error", error) if error else ("its certificate", _certified(benchmark, task, score.name))
     if not error or task.samples is None or benchmark.samples is None:
         raise ConfigError(
             f"{task.task}: no certificate of its judge for {score.name}; give --error, or --key and --labels of a sheet"
