@@ -79,9 +79,7 @@ def plan_first(
         raise ConfigError(f"--error {error:g}: expected a share between 0 and 1")
     basis, error = ("--error", error) if error else ("its certificate", _certified(benchmark, task, score.name))
     if not error or task.samples is None or benchmark.samples is None:
-        raise ConfigError(
-            f"{task.task}: no certificate of its judge for {score.name}; give --error, or --key and --labels of a sheet"
-        )
+        raise ConfigError(f"{task.task}: no certificate of its judge for {score.name}; give --error, or --key and --labels")
     rows = [row_of(task, benchmark.samples, each) for each in read_samples(task.samples)]
     scored = Scored({row.key: (row.cluster, row.parts[score.name]) for row in rows if score.name in row.parts})
     stderr = stderr_of(scored, score)
