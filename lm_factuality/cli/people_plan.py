@@ -13,9 +13,7 @@ def add(actions: Any) -> None:
     """Adds ``people plan`` to the actions of ``people``."""
     parser = add_action(actions, "people plan", "say how many labels bring an interval to a width, and from which strata", _plan)
     parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help="the results of a run")
-    parser.add_argument(
-        "--width", type=float, required=True, metavar="W", help="of the 95%% interval: 0.04 is four points of a share"
-    )
+    parser.add_argument("--width", type=float, required=True, metavar="W", help="of the 95%% interval: 0.04 is four points")
     parser.add_argument("--task", help="which task, where there are several")
     parser.add_argument("--score", metavar="NAME", help="which score (default: the headline)")
     parser.add_argument("--key", type=Path, metavar="FILE", help="the key of a sheet that was drawn from the run")
@@ -45,9 +43,7 @@ def _plan(parsed: argparse.Namespace) -> int:
         if (each := find_benchmark(task.kind)) and each.people and task.task in (wanted or {task.task})
     ]
     if len(runs) != 1:
-        raise ConfigError(
-            f"{len(runs)} runs with samples that people can be asked about, expected one: give its results, and --task"
-        )
+        raise ConfigError(f"{len(runs)} runs with samples that people can be asked about; give the results of one, and --task")
     benchmark, task = runs[0]
     score = benchmark.score(parsed.score or benchmark.headlines[0])
     if score is None:

@@ -45,7 +45,7 @@ class Units:
 @dataclass(frozen=True)
 class Estimate:
     """A score with the ends of its 95% interval and its standard error. ``weight`` is lambda; ``labelled`` counts the units that
-    people answered for, ``clusters`` those that they are in."""
+    people answered for."""
 
     value: float
     low: float
@@ -53,7 +53,6 @@ class Estimate:
     stderr: float
     weight: float
     labelled: int
-    clusters: int
 
 
 def estimate(
@@ -63,7 +62,7 @@ def estimate(
     where it is not to be tuned. With people's counts of all units it is their plain score. None below two labelled clusters, or
     where the score is not defined."""
     drawn = _Drawn(replace(units, strata=_with_labels(units)))
-    if drawn.groups < 2:
+    if len(np.unique(drawn.clusters)) < 2:
         return None
     is_tuned = weight is None and not units.labelled.all()
     if weight is None:
@@ -75,8 +74,13 @@ def estimate(
     if math.isnan(found):
         return None
     stderr, quantile = drawn.error(slopes(value, sums), weight, is_tuned)
-    ends = interval(found, stderr, quantile, low, high)
-    return Estimate(min(max(found, low), high), *ends, stderr, weight, len(drawn.own), drawn.groups)
+    least, most = interval(found, stderr, quantile, low, high)
+    if math.isfinite(high - low):
+        alike, share = drawn.alike(value)
+        reach = share * (high - low)
+        least = min(least, max(low, min(found, high) - reach)) if alike > low else least
+        most = max(most, min(high, max(found, low) + reach)) if alike < high else most
+    return Estimate(min(max(found, low), high), least, most, stderr, weight, len(drawn.own))
 
 
 def interval(value: float, stderr: float, quantile: float, low: float, high: float) -> tuple[float, float]:
@@ -107,14 +111,29 @@ class _Drawn:
     def __init__(self, units: Units) -> None:
         self.own = np.flatnonzero(units.labelled)
         self.clusters, self.strata = units.clusters[self.own], units.strata[self.own]
-        self.groups = len(np.unique(self.clusters))
         self.people, self.judged = units.people[self.own], units.judged[self.own]
         self.sizes = np.bincount(units.strata)
         given = units.weights[self.own]
         with np.errstate(divide="ignore"):
             # What each stands for: together the units of its stratum, those that were drawn and not answered included.
             self.weights = given * (self.sizes / np.bincount(self.strata, given, len(self.sizes)))[self.strata]
+        self.extra = self.weights - 1  # what each stands for beside itself: 0 in strata that are labelled through
+        self.open = self.extra > 1e-9
         self._units = units
+
+    def alike(self, value: Value) -> tuple[float, float]:
+        """What every label scores, if all are alike where not everything is labelled (else NaN): they have no variance, but are
+        not certain. And how large a share of the units may be unlike them: the end of the interval of Clopper and Pearson for as
+        many clusters as these count for by their weights (Kish), of the part without labels."""
+        own = np.array([value(counts) if any(counts) else math.nan for counts in self.people.tolist()])
+        has_part = ~np.isnan(own)
+        is_open = has_part & self.open
+        if not is_open.any() or np.ptp(own[is_open]) > 0:
+            return math.nan, 0.0
+        extra = np.bincount(self.clusters, self.extra * is_open)
+        total = float(extra.sum())
+        bound = 1 - 0.025 ** (float((extra**2).sum()) / total**2)
+        return float(own[is_open][0]), bound * total / float(self.weights[has_part].sum())
 
     @cached_property
     def _by_cluster(self) -> tuple[Floats, Floats]:
@@ -123,11 +142,6 @@ class _Drawn:
         judged = np.array([np.bincount(clusters, column, number) for column in self._units.judged.T], dtype=float).T
         inside = np.bincount(clusters * len(self.sizes) + self._units.strata, minlength=number * len(self.sizes))
         return judged, inside.reshape(number, -1).astype(float)
-
-    @cached_property
-    def _by_stratum(self) -> list[Floats]:
-        """The judge's counts of all units of each stratum."""
-        return [self._units.judged[self._units.strata == number] for number in range(len(self.sizes))]
 
     def sums(self, weight: float) -> Floats:
         """The corrected sums, by lambda."""
@@ -140,7 +154,8 @@ class _Drawn:
         labels = np.bincount(self.strata)
         people, judged = (self._centred(counts @ slope)[1] for counts in (self.people, self.judged))
         together = np.bincount(self.strata, people * judged) / np.maximum(1, labels - 1)
-        varies = np.array([slope @ np.cov(own.T, ddof=0) @ slope for own in self._by_stratum])
+        every, strata = self._units.judged @ slope, self._units.strata
+        varies = np.array([np.var(every[strata == number]) for number in range(len(self.sizes))])
         left = self.sizes * (self.sizes - labels) / labels
         squares = float(left @ varies)
         return min(1.0, max(0.0, float(left @ together) / squares)) if squares > 0 else 0.0
@@ -156,22 +171,23 @@ class _Drawn:
         """
         means, deviations = self._centred((self.people - weight * self.judged) @ slope)
         labels = np.bincount(self.strata)
-        extra = self.weights - 1  # what each stands for beside itself
-        judged = (extra * self._centred(self.judged @ slope)[1]) ** 2 if is_tuned else np.zeros(len(extra))
+        judged = (self.extra * self._centred(self.judged @ slope)[1]) ** 2 if is_tuned else np.zeros(len(self.extra))
         leverage = judged / (float(judged.sum()) or 1.0)
         own = np.sqrt(np.maximum(1, labels) / np.maximum(1, labels - 1))[self.strata]
-        wide = extra * deviations * own / (1 - np.minimum(leverage, _LEVERAGE))
+        wide = self.extra * deviations * own / (1 - np.minimum(leverage, _LEVERAGE))
         by_cluster = self._spread(means, deviations + wide) + weight * (self._by_cluster[0] @ slope)
         number = len(by_cluster)
         variance = number / (number - 1) * float(((by_cluster - by_cluster.mean()) ** 2).sum())
         people = self.people @ slope
         among = float(self.weights @ (people - np.average(people, weights=self.weights)) ** 2) / float(self.weights.sum())
         lacking = np.maximum(0.0, among / (labels + 1) - np.bincount(self.strata, deviations**2) / labels)
-        variance += float(np.bincount(self.strata, extra**2) @ lacking)
+        variance += float(np.bincount(self.strata, self.extra**2) @ lacking)
         of_labels = np.bincount(self.clusters, wide)
         of_labels = of_labels[of_labels != 0]
         squares, fourths = float((of_labels**2).sum()), float((of_labels**4).sum())
-        freedom = float(max(1, self.groups - len(self.sizes) - bool(leverage.any())))
+        counted = self.open if self.open.any() else ~self.open  # where all are labelled, there is nothing to estimate
+        groups, strata = (len(np.unique(each[counted])) for each in (self.clusters, self.strata))
+        freedom = float(max(1, groups - strata - bool(leverage.any())))
         if fourths:
             kurtosis = len(of_labels) * fourths / squares**2
             freedom = min(freedom, 2 * len(of_labels) / max(kurtosis - 1, 1e-9)) * (variance / min(squares, variance)) ** 2

@@ -25,7 +25,7 @@ from lm_factuality.results.corrected import Correction
 
 FEWEST = 10  # labelled samples with a part in a score, from which it is corrected
 _UNSCORED = "without a verdict, and with nothing to ask people"
-_UNDECIDED = "drawn, but people do not decide all of their items (skipped, tied or not answered)"
+_UNDECIDED = "drawn, but people do not decide all of their items (skipped, tied, not answered or not asked)"
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,10 @@ def plan_more(rows: Sequence[Row], score: Score, width: float) -> Plan:
     sizes, labelled = (np.array([(each & side).sum() for each in strata.values()]) for side in (names == names, own))
     together = np.std(rest[is_asked], ddof=1)  # of strata with less than two labels
     spreads = np.array([np.std(rest[each & own], ddof=1) if (each & own).sum() > 1 else together for each in strata.values()])
+    # Labels on which the judge errs never do not say that it never will: at least as in the interval (lm_factuality.ground.ppi).
+    spreads = np.maximum(spreads, np.sqrt(np.var((units.people @ slope)[is_asked]) / (labelled + 1)))
+    if not spreads.any():
+        raise DataError(f"{score.name}: people say the same of all these samples; label more of them, or plan without labels")
     floor = max(0.0, found.stderr**2 - _left(sizes, spreads, np.maximum(labelled, 1)))
     return _plan(tuple(strata), sizes, labelled, spreads, floor, width, 2 * Z95 * found.stderr, "what people said so far")
 
@@ -71,12 +75,11 @@ def plan_first(
         ConfigError: there is no error to go by, or no stratum ``by`` that name.
         DataError: the score is none of means or shares of items.
     """
-    basis = "--error" if error else "its certificate"
-    error = error or _certified(benchmark, task, score.name)
-    if error is None or not 0 < error < 1 or task.samples is None or benchmark.samples is None:
-        raise ConfigError(
-            f"{task.task}: no certificate of its judge for {score.name}; give --error, or --key and --labels of a sheet"
-        )
+    if error is not None and not 0 < error < 1:
+        raise ConfigError(f"--error {error:g}: expected a share between 0 and 1")
+    basis, error = ("--error", error) if error else ("its certificate", _certified(benchmark, task, score.name))
+    if not error or task.samples is None or benchmark.samples is None:
+        raise ConfigError(f"{task.task}: no certificate of its judge for {score.name}; give --error, or --key and --labels")
     rows = [row_of(task, benchmark.samples, each) for each in read_samples(task.samples)]
     scored = Scored({row.key: (row.cluster, row.parts[score.name]) for row in rows if score.name in row.parts})
     stderr = stderr_of(scored, score)

@@ -107,6 +107,8 @@ def responses_of(both: Sequence[Both], scores: Sequence[Score]) -> Iterator[Cell
     for score in scores:
         pairs = {model: _pairs(both, score.name, (model,)) for model in models}
         sides = {model: list(zip(*values, strict=True)) for model, values in pairs.items() if values}
+        if not sides:
+            continue  # nobody measured it
         for model, each in sides.items():
             for side, values in zip(("people", "judge"), each, strict=True):
                 measure = Measure(average(values), None, None, len(values))

@@ -151,3 +151,29 @@ def test_an_interval_holds_its_value_whatever_the_labels_say():
         )
         found = estimate(given, ratio, 0, 1)
         assert found is None or (isinstance(found, Estimate) and 0 <= found.low <= found.value <= found.high <= 1)
+
+
+def test_labels_that_are_all_alike_do_not_make_a_score_certain():
+    """Of 20 labels none has an error, whatever the judge says: no narrower than the exact interval of 0 of 20 (Clopper, Pearson)."""
+    for judged in (np.zeros(4000), np.arange(4000) % 20 == 19):
+        found = estimate(units(judged.astype(float), np.zeros(4000), np.arange(4000) < 20), ratio, 0, 1)
+        assert (found.value, found.low) == (0, 0)
+        assert found.high == pytest.approx(1 - 0.025 ** (1 / 20), abs=1e-3)
+    right = estimate(units(np.ones(4000), np.ones(4000), np.arange(4000) < 20), ratio, 0, 1)
+    assert (right.low, right.high) == (pytest.approx(0.025 ** (1 / 20), abs=1e-3), 1)
+    strata = np.append(np.zeros(100, int), 1)  # one unit has an error, and it is all of its stratum
+    most = estimate(units(np.arange(101) > 99, strata, (np.arange(101) < 20) | (strata == 1), strata=strata), ratio, 0, 1)
+    assert most.high == pytest.approx(most.value + 80 / 101 * (1 - 0.025 ** (1 / 20)), abs=1e-3)
+    everything = estimate(units(np.zeros(40), np.zeros(40), np.ones(40)), ratio, 0, 1)
+    assert (everything.low, everything.high) == (0, 0)
+
+
+def test_units_that_need_no_label_lend_the_others_no_certainty():
+    """Beside 2,000 refusals, of which all is known, ten labels have nine degrees of freedom less lambda's, not thousands."""
+    people = np.tile([0.0, 1.0], 50)
+    one = units(np.zeros(100), people, np.arange(100) < 10)
+    known = np.arange(2100) >= 100
+    both = units(np.zeros(2100), np.append(people, np.zeros(2000)), known | (np.arange(2100) < 10), strata=known.astype(int))
+    both.judged[known], both.people[known] = 0, 0  # without a part in the score
+    alone, beside = (estimate(each, ratio, 0, 1, weight=0.0) for each in (one, both))
+    assert (beside.high - beside.low) == pytest.approx(alone.high - alone.low, rel=0.01)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.ppi import Units, estimate
 from lm_factuality.people.correct import Row
 from lm_factuality.people.plan import plan_first, plan_more
@@ -27,7 +27,7 @@ def population(random, count=3000):
 
 
 def rows(hard, people, judge, labelled):
-    chance = {kind: labelled[hard == kind].mean() for kind in (True, False)}
+    chance = {kind: labelled[hard == kind].mean() for kind in set(hard.tolist())}
     return [
         Row(
             str(place),
@@ -91,6 +91,16 @@ def test_samples_with_nothing_to_ask_are_in_no_stratum():
     assert sum(units for units, _, _ in plan.strata.values()) == 400
 
 
+def test_a_judge_who_was_right_so_far_still_needs_labels():
+    """Of 20 labels none differs from the judge; the interval allows for errors that they do not show, and so does the plan."""
+    people = np.arange(400) % 2.0
+    plan = plan_more(rows(np.zeros(400, bool), people, people, np.arange(400) < 20), SCORE, 0.12)
+    assert plan.now > 0.12 >= plan.reached
+    assert 0 < plan.strata["easy"][2] < 380
+    with pytest.raises(DataError, match="people say the same of all these samples; label more"):
+        plan_more(rows(np.zeros(400, bool), np.ones(400), people, np.arange(400) < 20), SCORE, 0.12)
+
+
 def test_too_few_labels_are_refused():
     random = np.random.default_rng(8)
     hard, people, judge = population(random, 50)
@@ -115,3 +125,6 @@ def test_without_labels_the_certificate_says_how_often_the_judge_errs(runs):
     assert sum(each[2] for each in more.strata.values()) >= sum(each[2] for each in found.strata.values())
     with pytest.raises(DataError, match="no mean or share over several samples"):
         plan_first(benchmark, task, replace(score, name="other"), (), 0.1, 0.5)
+    for error in (0.0, 1.5):
+        with pytest.raises(ConfigError, match=f"--error {error:g}: expected a share between 0 and 1"):
+            plan_first(benchmark, task, score, (), error, 0.5)

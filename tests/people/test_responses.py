@@ -49,6 +49,11 @@ def test_means_and_correlations_are_those_of_numpy():
                 assert found["means", (model, "judge"), "responses"].value == 30
 
 
+def test_what_nobody_measured_has_no_column():
+    both, _ = match([measured("m", index, 0.5, None, None, None) for index in range(4)], [measured("m", 0, 0.5, 0.5, 1, 1)])
+    assert {LABELS.get(each.column, each.column) for each in responses_of(both, SHOWN)} == {"responses", "factscore"}
+
+
 def test_ranks_of_models():
     people = [measured(model, 0, fs, ds, 1, 1) for model, fs, ds in (("a", 0.9, 0.9), ("b", 0.8, 0.7), ("c", 0.7, 0.8))]
     judge = [measured(model, 0, fs, ds, 1, 1) for model, fs, ds in (("a", 0.7, 0.9), ("b", 0.8, 0.8), ("c", 0.9, 0.7))]
