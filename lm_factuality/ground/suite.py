@@ -43,7 +43,7 @@ def read_config(path: Path) -> Any:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         wrong = next(secrets_within(content), None)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"{path}: not a readable YAML file: {error}") from error
     if wrong is not None:
         raise ConfigError(
