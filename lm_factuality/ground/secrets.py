@@ -34,11 +34,6 @@ def is_secret(name: str, value: Any) -> bool:
     return bool(_SECRET.fullmatch(end)) and not _HARMLESS.fullmatch(end) and value not in (None, "", True, False)
 
 
-def secret_names(arguments: Mapping[str, Any]) -> list[str]:
-    """The names in ``arguments`` that look like credentials and are set."""
-    return [name for name, value in arguments.items() if is_secret(name, value)]
-
-
 def without_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """``arguments`` without those that look like credentials, or hold what does."""
     hidden = {place.partition(".")[0] for place, _ in secrets_within(arguments)}
