@@ -116,10 +116,6 @@ def is_template(text: str) -> bool:
 
 
 def _checked(text: str) -> str:
-    """
-    Raises:
-        ValueError: it is a template that cannot be used.
-    """
     try:
         return text if not is_template(text) or _ENVIRONMENT.compile(text) else ""
     except TemplateError as error:

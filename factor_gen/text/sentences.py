@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 _LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")  # what str.splitlines takes for line breaks
 _SPACE = re.compile(r"[^\S \t]")
-_LABEL = re.compile(r"\w+:(?=[A-ZÀ-ÖØ-Þ])")  # Answer:The ...
+_LABEL = re.compile(r"\w+:(?=[A-ZÀ-ÖØ-Þ])")  # which no space follows, as in the documents of Expert-FACTOR
 _WHITE = re.compile(r"\s+")
 _ORDINAL = re.compile(r"(?<![\w.])\d{1,2}\.\s\Z")
 _PIECE = 4_000  # characters looked at together: quotes that nothing closes take sentencex the square of their number
@@ -19,8 +19,7 @@ def plain(text: str) -> str:
 def sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
     """The spans (start, end) of the sentences in ``text``, in order, without the white space around them.
 
-    A line break ends a sentence: News-FACTOR's sentences end at line breaks, which headings and lists need as well. So does a
-    label before a line that no space follows, as in the documents of Expert-FACTOR.
+    A line break ends a sentence: News-FACTOR's sentences end at line breaks, which headings and lists need as well.
     """
     spans: list[tuple[int, int]] = []
     for line in _LINE.finditer(text):
