@@ -1,4 +1,4 @@
-"""A build as a YAML file, of about eight lines; everything else has the paper's values."""
+"""A build as a YAML file, of about eight lines; everything else has the values of :mod:`factor_gen.settings`."""
 
 import dataclasses
 import os

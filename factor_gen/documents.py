@@ -20,7 +20,7 @@ from factor_gen.text.sentences import plain, sentences
 from lm_factuality.ground.errors import DataError, did_you_mean
 from lm_factuality.ground.tables import Reader, Record, csv_rows, jsonl_rows, parquet_rows
 
-CLEANING = 1  # raised when texts are unwrapped in another way, or other sentences count as repeated
+CLEANING = 2  # raised when texts are unwrapped in another way, or other sentences count as repeated
 
 
 def read_documents(

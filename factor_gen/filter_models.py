@@ -221,11 +221,7 @@ class NliModel:
 
 
 def _frame(name: str, tokenizer: Any) -> _Frame:
-    """Found by tokenising a pair of words.
-
-    Raises:
-        ModelError: the tokenizer is a slow one, which does not say which tokens are whose.
-    """
+    """Found by tokenising a pair of words. ModelError if the tokenizer is a slow one, which cannot say which tokens are whose."""
     if not getattr(tokenizer, "is_fast", False):
         raise ModelError(f"{name}: its tokenizer is a slow one; expected a folder with tokenizer.json, which fast ones read")
     probe = tokenizer("a", "b", return_token_type_ids=True)

@@ -1,7 +1,7 @@
 """Which language a text is in, and what is there for it: rules, prompts, or neither."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -33,17 +33,22 @@ def identified(text: str) -> str:
     return str(code) if likely >= _SURE else ""
 
 
-def check_language(documents: Iterable[Document], language: str) -> None:
-    """Looks at documents until it knows the language of a hundred.
+def in_language(documents: Iterable[Document], language: str) -> Iterator[Document]:
+    """The documents as they come; the first hundred tell their language. None is read twice: a stream may take hours to them.
 
     Raises:
         DataError: fewer than a third of them are in ``language``; sentences in others are passed over.
     """
-    known = filter(None, (identified(document.text) for document in documents))
-    found = Counter(islice(known, _LOOKED_AT))
+    found: Counter[str] = Counter()
+    left = iter(documents)
+    for document in islice(left, _LOOKED_AT):
+        found[identified(document.text)] += 1
+        yield document
+    del found[""]  # texts whose language cannot be told speak neither for it nor against it
     other, count = max(found.items(), key=lambda each: each[1], default=(language, 0))
     if 3 * found[language] < found.total():
         advice = f"name it: corpus: {{language: {other}}}"
         if other not in RULES:
             advice = f"there are no rules for it: ask a model, with generate: {{generator: llm}}, and {advice}"
         raise DataError(f"{count} of the first {found.total()} documents are in {other!r}, expected {language!r}; {advice}")
+    yield from left

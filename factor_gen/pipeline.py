@@ -19,7 +19,7 @@ from factor_gen.documents import CLEANING, distinct, read_documents
 from factor_gen.draws import Again, Goal, best_draws, goal_of
 from factor_gen.engine import Source, Step, run_shards
 from factor_gen.generate.rules.contexts import of_corpus
-from factor_gen.language import ENGLISH, check_language
+from factor_gen.language import ENGLISH, in_language
 from factor_gen.output.card import Provenance
 from factor_gen.output.counts import Counts
 from factor_gen.output.folder import refuse_to_overwrite
@@ -167,9 +167,9 @@ def _read(settings: BuildSettings, record: CorpusRecord, folder: StageFolder) ->
     """Cuts the corpus into shards, unless that is done; returns their number. What was read of it before is passed over."""
     if (done := folder.shards) is not None:
         return done
-    check_language(read_documents(settings, record.commit), settings.corpus.language)
     filtered: Counter[str] = Counter()
-    documents = tqdm(read_documents(settings, record.commit, filtered), desc=READ, unit=" documents", delay=2)
+    found = tqdm(read_documents(settings, record.commit, filtered), desc=READ, unit=" documents", delay=2)
+    documents = in_language(found, settings.corpus.language)
     shards = 0
     for shard in split(distinct(documents, settings.corpus.unwrap, settings.corpus.language), settings.shard):
         if not folder.has(shards):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from datetime import date
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -17,8 +18,11 @@ from lm_factuality.ground.settings import FORBID, Integer, Number, Text, Truth
 _DATE = re.compile(r"(?<!\d)(\d{4})[-/](\d\d)[-/](\d\d)(?!\d)")
 _ENVIRONMENT = BoundedEnvironment()
 
-Scalar = Truth | Integer | Number | Text
-Day = Annotated[Text, Field(pattern=r"\A\d{4}-\d\d-\d\d\z"), BeforeValidator(str)]  # YAML reads 2021-10-01 as a date
+_SAID = {True: ("true", "yes", "on"), False: ("false", "no", "off")}  # by YAML and CSV; `no` is Norwegian too
+_undated = BeforeValidator(lambda given: str(given) if isinstance(given, date) else given)  # YAML reads 2021-10-01 as a date
+
+Scalar = Annotated[Truth | Integer | Number | Text, _undated]
+Day = Annotated[Text, Field(pattern=r"\A\d{4}-\d\d-\d\d\z"), _undated]
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,11 @@ class Condition:
         return ""
 
 
+def _same(value: Any, wanted: bool | float | str) -> bool:
+    """Whether a value is what the YAML says; of CSV all values are text."""
+    return value == wanted or str(value) == str(wanted) or (isinstance(wanted, bool) and str(value).lower() in _SAID[wanted])
+
+
 def _number(value: Any) -> float:
     try:
         return float(value)
@@ -69,8 +78,8 @@ def _day(value: Any) -> str:
 
 
 _CHECKS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
-    "equals": ("is not", lambda value, wanted: value == wanted or str(value) == str(wanted)),  # of CSV all values are text
-    "one_of": ("is none of", lambda value, wanted: value in wanted or str(value) in map(str, wanted)),
+    "equals": ("is not", _same),
+    "one_of": ("is none of", lambda value, wanted: any(_same(value, each) for each in wanted)),
     "prefix": ("does not begin with", lambda value, wanted: str(value).startswith(wanted)),
     "contains": ("does not hold", lambda value, wanted: wanted in str(value)),
     "at_least": ("is not at least", lambda value, wanted: _number(value) >= wanted),
@@ -83,7 +92,7 @@ _CHECKS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
 def _short_form(given: Any) -> Any:
     if isinstance(given, list):
         return {"one_of": given}
-    return {"equals": given} if isinstance(given, str | int | float) else given
+    return {"equals": given} if isinstance(given, str | int | float | date) else given
 
 
 Where = Mapping[str, Annotated[Condition, BeforeValidator(_short_form)]]
@@ -107,10 +116,6 @@ def is_template(text: str) -> bool:
 
 
 def _checked(text: str) -> str:
-    """
-    Raises:
-        ValueError: it is a template that cannot be used.
-    """
     try:
         return text if not is_template(text) or _ENVIRONMENT.compile(text) else ""
     except TemplateError as error:

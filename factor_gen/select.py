@@ -16,7 +16,7 @@ from factor_gen.text.layout import verbatim
 from factor_gen.text.sentences import plain, sentences
 from lm_factuality.ground.sentences import spaced
 
-_RULES = 3  # raised when a change of the rules can change what is selected
+_RULES = 4  # raised when a change of the rules can change what is selected
 _EMPTY, _ALONE, _JOINED, _REPEATED, _KNOWN, _CODE, _HALF, _NO_OTHER = (
     "the text is empty",
     "no text before the sentence",
@@ -87,7 +87,7 @@ def _misplaced(prefix: str, sentence: str, whole: str) -> tuple[int, str] | None
     """Why the text around ``sentence`` forbids it, told as :func:`factor_gen.select.failed` does; these come after its own."""
     if not prefix or prefix.isspace():
         return 100, _ALONE
-    if not prefix[-1].isspace() and not _UNSPACED.search(prefix[-4:]):
+    if not prefix[-1].isspace() and not _UNSPACED.search(prefix[-40:]):
         return 101, _JOINED
     if _OPEN.search(prefix[-40:]):
         return 103, _HALF
@@ -110,7 +110,7 @@ _WEB = re.compile(r"(?i:https?:|www\.|\w@\w)|\b[a-z0-9-]+\.(?:com|org|net|gov|ed
 _MARKUP = re.compile(r"\](?=[\[(])|</?[A-Za-z!][^>]*>?|&(?:#x?[0-9a-fA-F]+|[A-Za-z]+);|\{\{|\}\}|\[\[|\]\]|[|{}\\^~\t•●■▪►→]")
 _OPENING = "\"'“„‘«»([$€£¥¿¡「『《（"
 _PAIRS = {")": "(", "]": "[", "”": "“", "»": "«", "」": "「", "』": "『", "》": "《", "）": "（"}
-_UNSPACED = re.compile(r"[。！？][”」』）》]*\Z")  # ends of sentences that no space follows
+_UNSPACED = re.compile(r"([。！？][”」』）》]*|^\w+:)\Z", re.MULTILINE)  # ends of sentences, and labels, that no space follows
 
 
 def failed(sentence: str, settings: SelectSettings, language: str = ENGLISH) -> tuple[int, str] | None:

@@ -1,4 +1,4 @@
-"""The settings of a build, with the paper's defaults; :func:`factor_gen.config.load_build` reads them from a YAML file."""
+"""The settings of a build; defaults are the paper's but for those that ``configs/corpora/_my_corpus.yaml`` marks with * or +."""
 
 from __future__ import annotations
 

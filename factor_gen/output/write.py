@@ -138,8 +138,6 @@ def _task_yaml(settings: BuildSettings) -> str:
 
 
 def _no_rows(counts: Counts) -> str:
-    if not counts.documents:
-        return "no rows: the corpus holds no documents; look at corpus.path, or corpus.documents"
     reasons = [f"{count} x {stage}: {reason}" for (stage, reason), count in counts.unused.most_common(_REASONS)]
     return (
         f"no rows: none of the {counts.documents} documents gave one ({'; '.join(reasons)}); a document needs some text and then "

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 _LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")  # what str.splitlines takes for line breaks
 _SPACE = re.compile(r"[^\S \t]")
+_LABEL = re.compile(r"\w+:(?=[A-ZÀ-ÖØ-Þ])")  # which no space follows, as in the documents of Expert-FACTOR
 _WHITE = re.compile(r"\s+")
 _ORDINAL = re.compile(r"(?<![\w.])\d{1,2}\.\s\Z")
 _PIECE = 4_000  # characters looked at together: quotes that nothing closes take sentencex the square of their number
@@ -25,8 +26,9 @@ def sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
         if line.group().isspace():
             continue
         plain = _SPACE.sub(" ", line.group())  # sentencex panics at a no-break space before some initials
-        for first, last in _in_line(plain, language):
-            start, end = line.start() + first, line.start() + last
+        begin = line.start() + (label.end() if (label := _LABEL.match(plain)) else 0)
+        for first, last in _in_line(plain[begin - line.start() :], language):
+            start, end = begin + first, begin + last
             sentence = text[start:end]
             start += len(sentence) - len(sentence.lstrip())
             end -= len(sentence) - len(sentence.rstrip())

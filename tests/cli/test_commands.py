@@ -114,7 +114,7 @@ def test_options_that_look_like_credentials_but_are_none_are_let_through():
     from lm_factuality.ground.secrets import is_secret
 
     harmless = ["think_end_token", "add_bos_token", "custom_prefix_token_id", "tokenizer", "use_fast_tokenizer", "pad_token"]
-    assert not [name for name in harmless if is_secret(name, "x")]
+    assert not any(is_secret(name, "x") for name in harmless)
     secret = ["api_key", "apikey", "auth_token", "token", "OPENAI_API_KEY", "header", "password", "use_auth_token"]
     assert all(is_secret(name, "x") for name in secret)
 

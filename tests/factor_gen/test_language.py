@@ -14,7 +14,7 @@ from factor_gen.config import load_build
 from factor_gen.generate.llm.generator import PROMPTS_FOLDER, LLMGenerator
 from factor_gen.generate.llm.parse import Contradictions, parse
 from factor_gen.generate.rules.listed import LANGUAGES, candidates, lines
-from factor_gen.language import RULES, check_language, identified
+from factor_gen.language import RULES, identified, in_language
 from factor_gen.records import ERROR_TYPES, LINK, Document, Example
 from factor_gen.select import Select, failed
 from factor_gen.settings import GenerateSettings, SelectSettings
@@ -50,12 +50,12 @@ def test_too_little_text_may_be_in_any_language(text):
 def test_a_corpus_in_another_language_is_refused_with_what_to_write():
     german = [Document(str(number), TEXTS["de"]) for number in range(9)]
     with pytest.raises(DataError, match=r"9 of the first 10 documents are in 'de', expected 'en'; name it: .*language: de"):
-        check_language([*german, Document("en", TEXTS["en"])], "en")
+        list(in_language([*german, Document("en", TEXTS["en"])], "en"))
     with pytest.raises(DataError, match=r"in 'fr', expected 'en'; there are no rules for it: ask a model"):
-        check_language([Document("fr", TEXTS["fr"])], "en")
-    check_language(german, "de")
-    check_language([Document("", "3 + 4")], "de")  # nothing speaks against it
-    check_language([*german, *[Document(str(each), TEXTS["en"]) for each in range(5)]], "en")  # a mixture: a third is enough
+        list(in_language([Document("fr", TEXTS["fr"])], "en"))
+    list(in_language(german, "de"))
+    list(in_language([Document("", "3 + 4")], "de"))  # nothing speaks against it
+    list(in_language([*german, *[Document(str(each), TEXTS["en"]) for each in range(5)]], "en"))  # a mixture: a third is enough
 
 
 def test_a_sentence_in_another_language_is_passed_over():

@@ -17,6 +17,9 @@ from factor_gen.config import describe, load_build
 from factor_gen.documents import read_documents
 from factor_gen.pipeline import build
 from factor_gen.recipe import Condition, columns_of
+from factor_gen.records import Example
+from factor_gen.select import Select
+from factor_gen.settings import SelectSettings
 from lm_factuality.ground.errors import ConfigError, DataError
 from tests.conftest import REPOSITORY
 from tests.factor_gen.corpora import contents, town
@@ -32,6 +35,12 @@ CONFIGS = REPOSITORY / "configs" / "corpora"
         ({"equals": "en"}, "de", "is not en"),
         ({"equals": 3}, "3", ""),  # as CSV has it
         ({"equals": 3}, None, "is not 3"),
+        ({"equals": True}, "true", ""),
+        ({"equals": True}, "False", "is not True"),
+        ({"equals": True}, True, ""),
+        ({"equals": False}, "no", ""),  # Norwegian, which YAML reads as false
+        ({"one_of": ("en", False)}, "no", ""),
+        ({"one_of": ("en", False)}, "yes", "is none of en, False"),
         ({"one_of": ("en", "fr")}, "fr", ""),
         ({"one_of": ("en", "fr")}, "de", "is none of en, fr"),
         ({"prefix": "https://"}, "https://a", ""),
@@ -232,6 +241,49 @@ def test_expert_documents_read_as_the_published_prefixes_do(tmp_path: Path) -> N
     assert found[0].text == f"Question: What of validation, 0?\nAsnwer:{town(4)}"
     assert found[-1].text.startswith("Question: What of test, 3?\n")
     assert len({each.id for each in found}) == 8
+
+
+def test_completions_of_expert_begin_behind_the_label(tmp_path: Path) -> None:
+    """As 69 of the published 236 do; none holds the label."""
+    stand_in(tmp_path, "expert")
+    built = build(load_build(small(tmp_path, "expert", dataset="expert")), tmp_path / "out", until="select")
+    assert built.rows == 8
+    shard = (tmp_path / "out" / "stages" / "2-select" / "part-00000.jsonl").read_text(encoding="utf-8")
+    found = [json.loads(line) for line in shard.splitlines()[:-1]]
+    assert not any("Asnwer" in each["completion"] for each in found)
+    text = "Question: How deep?\nAsnwer:The harbour of the town is deeper than the old lighthouse is high. It is old."
+    (row,) = Select(SelectSettings(), 0).run([Example("d", prefix=text)])
+    assert (row.prefix, row.completion[:12]) == ("Question: How deep?\nAsnwer:", "The harbour ")
+
+
+@pytest.mark.parametrize("said", ["2021-02-11", "[2021-02-11, 2021-02-12]", "{equals: 2021-02-11}"])
+def test_a_day_without_quotes_is_the_text_of_it(tmp_path: Path, said: str) -> None:
+    config = write(tmp_path, [{"body": "A.", "day": "2021-02-11"}, {"body": "B.", "day": "2021-02-13"}], text="body")
+    config.write_text(
+        config.read_text(encoding="utf-8").replace("corpus:\n", f"corpus:\n  where: {{day: {said}}}\n"), encoding="utf-8"
+    )
+    assert [each.text for each in read_documents(load_build(config))] == ["A."]
+    assert describe(load_build(config))["corpus"]["where"]
+
+
+def test_a_day_that_is_none_is_refused(tmp_path: Path) -> None:
+    config = write(tmp_path, ROWS, text="body")
+    config.write_text(config.read_text(encoding="utf-8") + "seed: 2021-13-45\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"my\.yaml: not a readable YAML file: month must be in 1\.\.12"):
+        load_build(config)
+
+
+def test_rows_before_the_language_is_known_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[str] = Counter()
+
+    def watched(*given: Any) -> Any:
+        for document in read_documents(*given):
+            seen[document.id] += 1
+            yield document
+
+    monkeypatch.setattr("factor_gen.pipeline.read_documents", watched)
+    build(load_build(write(tmp_path, [{"body": town(n)} for n in range(3)], text="body")), tmp_path / "out", until="read")
+    assert seen == Counter({str(n): 1 for n in range(1, 4)})
 
 
 def test_the_hub_is_read_as_a_stream_at_the_commit_of_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,6 +121,7 @@ def test_finer_scores_are_in_results_and_samples(sample):
         assert results[f"{name},none"] == pytest.approx(mean(outcomes))
         assert results[f"{name}_stderr,none"] == pytest.approx(clustered_stderr(outcomes))
     assert sample["higher_is_better"]["sample_factor"]["brier_score"] is False
+    assert sample["higher_is_better"]["sample_factor"].get("floor") is None  # a property of the rows, no score of the model
     assert {"margin_vs_entity,none", "margin_vs_entity_stderr,none"} <= results.keys()
 
 

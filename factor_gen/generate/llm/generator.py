@@ -43,10 +43,7 @@ class LLMGenerator:
             ConfigError: no judge is named, its YAML or a prompt cannot be used.
         """
         if settings.judge is None:
-            raise ConfigError(
-                "generate: the llm generator needs a model: set judge to the YAML of a judge or the name of one, or set "
-                "generator to rules, which needs none"
-            )
+            raise ConfigError("generate: the llm generator needs a judge; name one, or set generator to rules")
         self._settings, self._store = settings, store
         self._config = _judge_config(settings.judge, folder)
         if not self._config.capabilities.reads_prompts:

@@ -106,7 +106,7 @@ SCORES = (
     replace(_MARGIN, name="margin", label="Margin", note="over the likeliest contradiction, nats per token"),
     Score(f"{VERSUS}*", _CLUSTERED, ACCURACY),
     _MARGIN,
-    Score(FLOOR, Aggregation(lambda rows: _plain_mean([row for row in rows if row is not None]))),
+    Score(FLOOR, Aggregation(lambda rows: _plain_mean([row for row in rows if row is not None])), higher=None),
     Score("factor_acc_worst", _PLAIN),
     Score("factor_acc_best", _PLAIN),
     Score(
