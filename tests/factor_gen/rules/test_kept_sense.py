@@ -90,7 +90,6 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("a nationality and its country", nationality, "The king of Britain met the British people.", "people"),
     ("a ticker", document_names, "Tarn Group's (TARN.O) mill closed.", "mill"),
     ("a ship", pronouns.other_sex, "The ship lost her mast in May.", "his"),
-    ("our in a name", pronouns.other_group, "They read Our World in Data.", "We"),
 ]
 
 
