@@ -137,7 +137,8 @@ def _is_argued(sentence: Sentence, i: int) -> bool:
     it (*if links are made*, *the way links are made*)."""
     taken = WORDS["conditions"] | {"way", "how", "what", "why"}
     rest = sentence.small[i + 1 :]
-    if WORDS["depending"].intersection(rest) or "so that" in " ".join(rest) or "not only" in " ".join(sentence.small):
+    later = " ".join(rest)
+    if WORDS["depending"].intersection(rest) or any(each in later for each in (", which", ", who", "so that", "not only")):
         return True  # what follows depends on it
     return bool(sentence.words & WORDS["arguing"]) or any(sentence.word(at) in taken for at in sentence.clause(i - 1, -1))
 

@@ -128,16 +128,18 @@ def _is_listed(sentence: Sentence, entity: Entity) -> bool:
     if i is None or end is None or (value is not None and value > _MOST_LISTED):
         return False
     rest = sentence.small[end + 1 :]
+    if sentence.word(i - 1) == "the" and not sentence.tag(end + 1).startswith(("NN", "JJ", "VB", "CD")):
+        return True  # the two
     if not WORDS["counted"].isdisjoint(rest) or (WORDS["be"] & {*sentence.small[i - 2 : i]} and "and" in sentence.small[:i]):
         return True  # two towns, both; Tarn and Vale are two towns
-    item = -1  # tokens since a comma without a verb after it, which may be an item of a list
+    item = -1  # tokens since the first comma without a verb after it, which may be items of a list
     for at, word in enumerate(rest, start=end + 1):
         if word in _BEFORE_LISTS or (word == "-" and sentence.text[sentence.tokens[at].start - 1] == " "):
             return True
         is_pair = sentence.tag(at - 2) in ("NNS", "NNPS") and sentence.tag(at - 1).startswith("NN")  # two integers i and j
         if word in (".", ";") or (word in ("and", "or") and (item > 0 or is_pair)):
             return word not in (".", ";")
-        item = 0 if word == "," else -1 if item < 0 or sentence.tag(at) in FINITE else item + 1
+        item = max(item, 0) if word == "," else -1 if item < 0 or sentence.tag(at) in FINITE else item + 1
     return False
 
 
