@@ -155,6 +155,8 @@ def _fits(sentence: Sentence, i: int, end: int, frame: str, tag: str) -> bool:
     word = sentence.word(end)
     if word in WORDS["after phrasal verbs"] and sentence.small[end - 1] not in ("rise", "fall"):
         return False  # a phrasal verb of another meaning, or one that the list doesn't have
+    if frame == "a" and passive:
+        return False
     if frame == "x":
         return not (passive and end > i + 1)
     if frame == "to":
@@ -164,7 +166,7 @@ def _fits(sentence: Sentence, i: int, end: int, frame: str, tag: str) -> bool:
         return False
     if frame == "c":
         return word == "that" or (not passive and is_clause(sentence, end))
-    if frame in ("t", "n"):
+    if frame in ("t", "n", "a"):
         if passive and sentence.tag(end).startswith("JJ"):
             return False  # "kept low", "found dead"
         if passive or (tag == "VBN" and word == "by"):

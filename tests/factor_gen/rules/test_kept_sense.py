@@ -58,6 +58,7 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("a remark on the whole", phrase("adverb"), "Officially, he sold the mill.", "nofficial"),
     ("a verb after the phrase", phrase("cause"), "She chose to sell rather than keep the mill.", "addition"),
     ("within a time", phrase("place and time"), "It ends within three weeks there.", "outside"),
+    ("an option in the passive", antonym, "The option was enabled by the man.", "prevented"),
     ("left as a participle", property_, "The mill was left unchanged.", "right"),
     ("said to somebody", noun, "Well, brother, the mill is sold.", "sister"),
     ("in a quotation", pronouns.wrong_person, "“She bought the mill,” they said.", "Group"),
@@ -121,6 +122,7 @@ CHANGES: list[tuple[str, Operator, str, str]] = [
     # the same operators, where nothing stands against it
     ("a number", numbers, "It visited three towns in May.", "It visited four towns in May."),
     ("decades", numbers, "He was there for 5 years.", "He was there for 5 decades."),
+    ("what is enabled", antonym, "He sold it to enable printing at home.", "He sold it to prevent printing at home."),
     ("a number and another clause", numbers, "He sold three boats, and left.", "He sold four boats, and left."),
     ("a number, then a verb", numbers, "He sold three boats, bought one and left.", "He sold four boats, bought one and left."),
     ("always of one", phrase("adverb"), "She always sold her boats.", "She never sold her boats."),
