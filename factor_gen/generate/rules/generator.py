@@ -102,6 +102,8 @@ def contradictions(sentence: Sentence, types: Sequence[str], most: int, seed: st
     """Up to ``most`` candidates of each type, from as many operators as there are for it; no two with the same text. Edits
     that contradict nothing are counted in ``lost``, by reason."""
     edits: dict[str, dict[str, list[Edit]]] = {each: {} for each in types}
+    if sentence.text.rstrip("\"'”’)] ").endswith("?"):
+        return ()  # a question asserts nothing
     for name, operator in OPERATORS.items():
         rng = random.Random(f"{seed}/{name}")
         found = list(operator(sentence, rng))
@@ -112,6 +114,8 @@ def contradictions(sentence: Sentence, types: Sequence[str], most: int, seed: st
                 lost[f"rules: {reasons[0]}"] += 1
             elif any(sentence.breaks_phrase(start, end) for start, end, _ in each.replacements):
                 lost["rules: part of a fixed phrase"] += 1
+            elif each.type == PREDICATE and any(sentence.concedes(start) for start, *_ in each.replacements):
+                lost["rules: part of a concession"] += 1
             elif each.type in edits:
                 edits[each.type].setdefault(name, []).append(each)
     if _is_meagre(edits) and PREDICATE in edits:

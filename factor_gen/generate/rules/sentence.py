@@ -8,7 +8,7 @@ from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
 from factor_gen.generate.rules.contexts import Contexts, stem
-from factor_gen.generate.rules.words import DATA
+from factor_gen.generate.rules.words import DATA, WORDS
 from factor_gen.text import Analysis, Entity, Tagger, Token
 from factor_gen.text.analysis import NAME, NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE
 from factor_gen.text.lists import entries
@@ -118,6 +118,11 @@ class Sentence:
     def breaks_phrase(self, start: int, end: int) -> bool:
         """Whether the place is within a fixed phrase, but not all of it."""
         return any(a < end and start < b and not (start <= a and b <= end) for a, b in self.phrases)
+
+    def concedes(self, start: int) -> bool:
+        """Whether the clause up to there is one that the rest of the sentence holds in spite of."""
+        i = max((at for at, token in enumerate(self.tokens) if token.start <= start), default=0)
+        return any(self.small[at] in WORDS["conceding"] for at in self.clause(i - 1, -1))
 
     def takes(self, i: int, end: int, new: str, in_slot: bool = False) -> bool:
         """Whether the corpus allows ``new`` for the tokens from ``i`` up to ``end``; ``in_slot`` as of :meth:`Contexts.fit`."""
