@@ -98,6 +98,7 @@ def test_pronouns_stay_where_something_else_tells(text: str, monkeypatch: pytest
 def test_a_wrong_person_for_a_pronoun() -> None:
     assert results(pronouns.wrong_person, "She bought the mill.", PREFIX) == {"Berg bought the mill."}
     assert results(pronouns.wrong_person, "She bought the mill.", "Mary Hollis spoke. ") == set()
+    assert results(pronouns.wrong_person, "“She bought the mill,” they said.", PREFIX) == set()
 
 
 def test_a_pronoun_of_the_other_sex_for_a_name() -> None:
