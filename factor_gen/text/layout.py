@@ -21,7 +21,8 @@ def verbatim(lines: Sequence[str]) -> list[bool]:
     found = [bool(_CELLS.search(line)) for line in lines]
     gaps = [{match.end() for match in _GAP.finditer(line)} if "  " in line.strip() else set() for line in lines]
     for place in range(1, len(lines)):
-        if gaps[place] & gaps[place - 1]:
+        is_wide = max(map(len, lines[place - 1 : place + 1])) > _WIDEST  # of long paragraphs, two may share a place by chance
+        if len(gaps[place] & gaps[place - 1]) > is_wide:
             found[place] = found[place - 1] = True
     fence, unfenced = "", list(lines)
     for place, line in enumerate(lines):

@@ -63,11 +63,14 @@ class Contexts:
 
     companions: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
-    def fit(self, text: str, start: int, end: int, new: str) -> bool:
-        """Whether the corpus allows ``new`` in place of ``text[start:end]``."""
+    def fit(self, text: str, start: int, end: int, new: str, in_slot: bool = False) -> bool:
+        """Whether the corpus allows ``new`` in place of ``text[start:end]``; ``in_slot``: has it between the same words."""
         if not self.companions:
             return True
         left, right = _tokens(text[max(0, start - _NEAR) : start])[-_REACH:], _tokens(text[end : end + _NEAR])[:_REACH]
+        if in_slot:
+            slot = crc32(" ".join([*left[-1:], *_tokens(new), *right[:1]]).encode())
+            return slot in self.companions.get(stem(new), ())
         inside = range(len(left), len(left) + len(_tokens(new)))
         around = _companions([*left, *_tokens(new), *right])
         if any(i in inside and beside in self.companions.get(its, ()) for i, its, beside in around):

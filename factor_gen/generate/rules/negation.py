@@ -136,6 +136,10 @@ def _is_argued(sentence: Sentence, i: int) -> bool:
     """Whether it is a ground for, or in contrast to, another part of the sentence, as its denial would not be; or nobody asserts
     it (*if links are made*, *the way links are made*)."""
     taken = WORDS["conditions"] | {"way", "how", "what", "why"}
+    rest = sentence.small[i + 1 :]
+    later = " ".join(rest)
+    if WORDS["depending"].intersection(rest) or any(each in later for each in (", which", ", who", "so that")):
+        return True  # what follows depends on it
     return bool(sentence.words & WORDS["arguing"]) or any(sentence.word(at) in taken for at in sentence.clause(i - 1, -1))
 
 

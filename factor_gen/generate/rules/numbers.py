@@ -4,17 +4,17 @@ import random
 import re
 from collections.abc import Iterator
 
-from factor_gen.generate.rules.sentence import Edit, Sentence, edit
+from factor_gen.generate.rules.sentence import FINITE, Edit, Sentence, edit
 from factor_gen.generate.rules.words import LISTS, WORDS
 from factor_gen.records import CIRCUMSTANCE, ENTITY
-from factor_gen.text.analysis import CARDINALS, DURATION, MONEY, NAMES, NUMBER, ORDINAL, ORDINALS, PERCENT, TENS, Entity
+from factor_gen.text.analysis import CARDINALS, DURATION, MONEY, NUMBER, ORDINAL, ORDINALS, PERCENT, TENS, Entity
 
 _UNITS = LISTS["units of time"]
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _LARGEST_PERCENT = 100
 _MOST_DECADES = 20
 _MOST_LISTED = 12
-_LISTED = 8  # tokens after a number within which a list of what is counted may start
+_BEFORE_LISTS = frozenset([":", "–", "—", "--", "(", "called", "named", "namely", "i.e.", "viz."])
 
 
 def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
@@ -118,23 +118,28 @@ def _is_converted(sentence: Sentence, entity: Entity) -> bool:
 
 
 def _is_listed(sentence: Sentence, entity: Entity) -> bool:
-    """Whether the number marks an item of a list, or says how many items follow: *three towns: Tarn, Vale and Moor*."""
+    """Whether the number marks an item of a list, or counts what the sentence lists: *three towns: Tarn, Vale and Moor*."""
     before, after = sentence.text[: entity.start].rstrip(" \n"), sentence.text[entity.end :].strip(" \n")
     is_last = after in ("", ".", ")", ".)") and (not before or before[-1] in '.!?:;)]”"')
     if is_last or (not before and after[:1] in (".", ")")):
         return True
-    end = sentence.ends.get(entity.end)
+    i, end = sentence.starts.get(entity.start), sentence.ends.get(entity.end)
     value = _value(entity.text)
-    if end is None or (value is not None and value > _MOST_LISTED):
+    if i is None or end is None or (value is not None and value > _MOST_LISTED):
         return False
-    for at in range(end + 1, min(end + 1 + _LISTED, len(sentence.tokens))):
-        word = sentence.word(at)
-        if word in (":", "–", "—", "--", "(") or (word == "-" and sentence.text[sentence.tokens[at].start - 1] == " "):
+    rest = sentence.small[end + 1 :]
+    if sentence.word(i - 1) == "the" and not sentence.tag(end + 1).startswith(("NN", "JJ", "VB", "CD")):
+        return True  # the two
+    if not WORDS["counted"].isdisjoint(rest) or (WORDS["be"] & {*sentence.small[i - 2 : i]} and "and" in sentence.small[:i]):
+        return True  # two towns, both; Tarn and Vale are two towns
+    item = -1  # tokens since the first comma without a verb after it, which may be items of a list
+    for at, word in enumerate(rest, start=end + 1):
+        if word in _BEFORE_LISTS or (word == "-" and sentence.text[sentence.tokens[at].start - 1] == " "):
             return True
-        if word == ",":
-            return sentence.kind_at(at + 1) in NAMES
-        if word in (".", ";"):
-            return False
+        is_pair = sentence.tag(at - 2) in ("NNS", "NNPS") and sentence.tag(at - 1).startswith("NN")  # two integers i and j
+        if word in (".", ";") or (word in ("and", "or") and (item > 0 or is_pair)):
+            return word not in (".", ";")
+        item = max(item, 0) if word == "," else -1 if item < 0 or sentence.tag(at) in FINITE else item + 1
     return False
 
 
@@ -143,6 +148,9 @@ def _changed(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
     amounts = (NUMBER, MONEY) if entity.kind in (NUMBER, MONEY) else (entity.kind,)
     same = [each for each in sentence.entities if each.kind in amounts and each is not entity]
     others = [value for each in same if (value := _value(each.text)) is not None]
+    said = (match or re.match(r"\w+|", entity.text)).group().lower()  # type: ignore[union-attr]
+    if sentence.small.count(said) > 1:
+        return  # three groups of three bits
     if match:
         most = _LARGEST_PERCENT if entity.kind == PERCENT else None
         for more in rng.sample((True, False), 2):

@@ -53,6 +53,8 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
         return False  # immediately before, than previously
     if sentence.small[i] == "following" and sentence.tag(i - 1) in ("DT", "IN", "PRP$", "CC", "JJ"):
         return False  # the following commands
+    if sentence.small[i].endswith("ly") and "," in (word, before if i else ","):
+        return False  # Naturally, ...
     if sentence.small[i].endswith("ly") and NOT & {*sentence.small[max(0, i - 5) : i]}:
         return False  # not immediately
     if follows == "number":  # not "rises above", and not "more than one"
@@ -64,6 +66,11 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
         return tag == {"plural": "NNS", "singular": "NN"}[follows] and before not in WORDS["before quantities"]
     if follows == "end":
         return word in (".", ",", ";", "") or tag in ("IN", "CC")
+    if follows == "object":
+        return tag.startswith(("DT", "NN", "JJ", "PRP", "CD", "VBG")) or bool(kind)
+    if follows == "past":  # of one subject: she never did
+        verb = sentence.tag(end) in ("VBD", "VBN") or sentence.tag(i - 1) == "VBD"
+        return verb and not any(sentence.tag(at) in ("VBZ", "VBP", "MD", "NNS", "NNPS") for at in sentence.clause(i - 1, -1))
     if follows == "gerund":
         return tag == "VBG"
     if follows == "adjective":
@@ -76,6 +83,8 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
     if follows == "event":
         return _orders(sentence, i, end) and _is_noun_phrase(sentence, end) and head_noun(sentence, end) in WORDS["events"]
     if follows == "noun":
+        if sentence.small[i] in ("within", "above", "below", "inside", "outside") and kind in (DURATION, DATE, TIME, NUMBER):
+            return False
         return _is_noun_phrase(sentence, end)
     if follows == "clause":
         is_condition = sentence.small[i] in ("if", "unless") and ("then" in sentence.words or before in WORDS["whether"])

@@ -1,4 +1,5 @@
-"""Pronouns that mean somebody else: of the other sex, of another person, or a name in their place."""
+"""Pronouns that mean somebody else: of the other sex, or a name in their place. *We*, *you* and *they*, who may be anybody, and
+whoever a speaker means are left alone."""
 
 import random
 from collections import Counter
@@ -15,8 +16,6 @@ SHE = frozenset(["she", "her", "hers", "herself"])
 _SEXED = WORDS["male"] | WORDS["female"]
 _TO_SHE = {"he": "she", "him": "her", "his": "her", "himself": "herself"}
 _TO_HE = {"she": "he", "hers": "his", "herself": "himself"}
-_TO_THEY = {"we": "they", "our": "their", "us": "them", "ours": "theirs", "ourselves": "themselves"}
-_TO_WE = {new: old for old, new in _TO_THEY.items()}
 _NOUN_LIKE = ("NN", "JJ", "CD")
 _CLITICS = frozenset(["'s", "’s", "'d", "’d", "'ll", "’ll"])
 
@@ -29,34 +28,21 @@ def other_sex(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     # "Angela ... she" names the person: the pronoun would contradict the name, not the facts
     if any(each.kind == PERSON and each.text.split()[0] in FIRST_NAMES for each in sentence.entities):
         return
+    if not any(each.kind == PERSON for each in sentence.mentions):
+        return  # nobody in particular: the reader ... he
     if not is_drawn(rng, "he" if men else "she", "she" if men else "he"):
         return
     found = []
     for i, word in enumerate(sentence.small):
         token = sentence.tokens[i]
         if word in HE or word in SHE:
-            if not sentence.is_free(token.start, token.end):
+            if not sentence.is_free(token.start, token.end) or _is_spoken(sentence, i):
                 return
             new = _TO_SHE.get(word) or _TO_HE.get(word) or ("his" if _is_possessive(sentence, i) else "him")
             if word == "his" and not _is_possessive(sentence, i):
                 new = "hers"
             found.append((token.start, token.end, _cased(new, token.text)))
     yield edit("pronoun", COREFERENCE, *found)
-
-
-def other_group(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
-    """*We* for *they* and *they* for *we*, in quotations: elsewhere they may be anybody."""
-    for table in (_TO_THEY, _TO_WE):
-        found = []
-        for i, word in enumerate(sentence.small):
-            token = sentence.tokens[i]
-            is_quoted = any(start <= token.start < end for start, end in sentence.quotes)
-            if word not in table or token.text == "US" or not is_quoted:
-                continue
-            if not (token.text[0].isupper() and any(each.text[0].isupper() for each in sentence.tokens[i + 1 : i + 2])):
-                found.append((token.start, token.end, _cased(table[word], token.text)))  # not Our World in Data
-        if found and not sentence.words & set(table.values()):
-            yield edit("pronoun group", COREFERENCE, *found)
 
 
 def wrong_person(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
@@ -78,7 +64,7 @@ def wrong_person(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         if not fits:
             continue
         name = rng.choice(names)
-        if sentence.is_free(token.start, token.end) and not _has_antecedent(sentence, i):
+        if sentence.is_free(token.start, token.end) and not _has_antecedent(sentence, i) and not _is_spoken(sentence, i):
             new = f"{name}'" if name.endswith("s") else f"{name}'s"
             yield edit("pronoun to name", COREFERENCE, (token.start, token.end, new if is_possessive else name))
             return
@@ -125,6 +111,10 @@ def _has_antecedent(sentence: Sentence, i: int) -> bool:
     """Whether something before in the sentence may be meant by the pronoun at token ``i``."""
     named = any(each.kind in NAMES and each.start < sentence.tokens[i].start for each in sentence.entities)
     return named or any(tag.startswith("NN") for tag in map(sentence.tag, range(i)))
+
+
+def _is_spoken(sentence: Sentence, i: int) -> bool:
+    return any(start <= sentence.tokens[i].start < end for start, end in sentence.quotes)
 
 
 def _is_subject(sentence: Sentence, i: int) -> bool:

@@ -4,12 +4,14 @@ articles and capital letters that go with them."""
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
 from factor_gen.generate.rules.contexts import Contexts, stem
+from factor_gen.generate.rules.words import DATA, WORDS
 from factor_gen.text import Analysis, Entity, Tagger, Token
 from factor_gen.text.analysis import NAME, NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE
+from factor_gen.text.lists import entries
 from factor_gen.text.names import aliases
 
 NEAR = 20_000  # characters before the completion in which names are looked for: what the work is linear in
@@ -108,9 +110,23 @@ class Sentence:
         """Whether words there may be edited."""
         return not any(self.shielded[start:end])
 
-    def takes(self, i: int, end: int, new: str) -> bool:
-        """Whether the corpus allows ``new`` for the tokens from ``i`` up to ``end``."""
-        return self.contexts.fit(self.text, *self.span(i, end), new)
+    @cached_property
+    def phrases(self) -> tuple[tuple[int, int], ...]:
+        """Where fixed phrases stand."""
+        return tuple(match.span() for match in _fixed_phrases().finditer(self.text))
+
+    def breaks_phrase(self, start: int, end: int) -> bool:
+        """Whether the place is within a fixed phrase, but not all of it."""
+        return any(a < end and start < b and not (start <= a and b <= end) for a, b in self.phrases)
+
+    def concedes(self, start: int) -> bool:
+        """Whether the clause up to there is one that the rest of the sentence holds in spite of."""
+        i = max((at for at, token in enumerate(self.tokens) if token.start <= start), default=0)
+        return any(self.small[at] in WORDS["conceding"] for at in self.clause(i - 1, -1))
+
+    def takes(self, i: int, end: int, new: str, in_slot: bool = False) -> bool:
+        """Whether the corpus allows ``new`` for the tokens from ``i`` up to ``end``; ``in_slot`` as of :meth:`Contexts.fit`."""
+        return self.contexts.fit(self.text, *self.span(i, end), new, in_slot)
 
     def tag(self, i: int) -> str:
         return self.tokens[i].tag if 0 <= i < len(self.tokens) else ""
@@ -152,6 +168,12 @@ class Sentence:
         return any(related(name, entity.text) for entity in self.entities) or bool(
             {word for word in name.split() if word[0].isupper()} & {token.text for token in self.tokens}
         )
+
+
+@cache
+def _fixed_phrases() -> re.Pattern[str]:
+    longest = sorted(entries(DATA / "fixed_phrases.txt"), key=lambda each: (-len(each), each))
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest))})(?![\w-])", re.IGNORECASE)
 
 
 @lru_cache(maxsize=50_000)

@@ -74,6 +74,7 @@ def _is_noun(sentence: Sentence, i: int, end: int, tag: str) -> bool:
         not sentence.is_free(*sentence.span(i, end))
         or (i > 0 and sentence.tokens[i].text != sentence.small[i])
         or sentence.is_joined(i, end, "-", "/")
+        or (governor in ("", ",", '"', "“") and sentence.word(end) in (",", "!", "?"))  # said to somebody
         or not sentence.tag(end - 1).startswith("NN")
         or (sentence.tag(end - 1) == "NNS") != is_plural
         or before in ("TO", "MD", "PRP", "WP", "WDT")
@@ -112,10 +113,17 @@ def property_(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             token = sentence.tokens[i]
             if not _is_property(sentence, i, tag) or _is_said_again(sentence, i, i + 1):
                 continue
-            fit = [each for each in others if each not in sentence.words and sentence.takes(i, i + 1, each)]
+            fit = [each for each in others if each not in sentence.words and _takes_property(sentence, i, each)]
             for new in drawn(rng, word, fit)[:2]:
                 if keeps_sense(sentence, i, word):
                     yield edit("property", CIRCUMSTANCE if tag in ("CD", "NNS") else ENTITY, (token.start, token.end, new))
+
+
+def _takes_property(sentence: Sentence, i: int, new: str) -> bool:
+    """Whether the corpus allows the adjective; one that compares (*the same*, *a different*) before its noun only if the corpus
+    has it between the same two words."""
+    compares = {new, sentence.small[i]} & WORDS["comparing"] and sentence.tag(i + 1).startswith(("NN", "JJ", "CD"))
+    return sentence.takes(i, i + 1, new, in_slot=bool(compares))
 
 
 def _is_property(sentence: Sentence, i: int, tag: str) -> bool:
@@ -143,6 +151,8 @@ def _is_property(sentence: Sentence, i: int, tag: str) -> bool:
         or (before_tag == "RB" and before not in ("not", "still", "also"))
     ):
         return False
+    if word in ("left", "right") and (is_tagged != "JJ" or not following.startswith("NN")):
+        return False  # left unchanged
     if following.startswith("NN"):
         return f"{word} {next_word}" not in SET_PHRASES  # "high school", "first lady", "open market" are names of things
     return before in WORDS["predicates"] and next_word not in ("to", "of", "-")

@@ -32,6 +32,8 @@ def antonym(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             if not _fits(sentence, i, end, verb.frame, tag) or _is_said_again(sentence, i, verb):
                 continue
             new = inflect(verb.other, tag)
+            if _goes_astray(sentence, end, verb.other):
+                continue
             if is_drawn(rng, " ".join([word, *rest]), new) and keeps_sense(sentence, i, word) and sentence.takes(i, end, new):
                 choices.append((len(rest), end, new))
         if choices:
@@ -46,6 +48,12 @@ def _is_said_again(sentence: Sentence, i: int, verb: Verb) -> bool:
     others = {*sentence.small[:i], *sentence.small[i + 1 :]}
     forms = {inflect(each, tag).split(" ")[0] for each in (verb.base, verb.other) for tag in FORMS}
     return bool(others & forms)
+
+
+def _goes_astray(sentence: Sentence, end: int, new: str) -> bool:
+    """Whether a preposition of the clause goes with the old verb alone: nothing is *removed to*, or *added from*."""
+    wrong = ("to", "into") if new in WORDS["verbs with from"] else ("from",) if new in WORDS["verbs with to"] else ()
+    return any(sentence.word(at) in wrong and sentence.tag(at + 1) != "VB" for at in sentence.clause(end))
 
 
 def _is_idiom(sentence: Sentence, i: int) -> bool:
@@ -155,6 +163,8 @@ def _fits(sentence: Sentence, i: int, end: int, frame: str, tag: str) -> bool:
     word = sentence.word(end)
     if word in WORDS["after phrasal verbs"] and sentence.small[end - 1] not in ("rise", "fall"):
         return False  # a phrasal verb of another meaning, or one that the list doesn't have
+    if frame == "a" and passive:
+        return False
     if frame == "x":
         return not (passive and end > i + 1)
     if frame == "to":
@@ -164,7 +174,7 @@ def _fits(sentence: Sentence, i: int, end: int, frame: str, tag: str) -> bool:
         return False
     if frame == "c":
         return word == "that" or (not passive and is_clause(sentence, end))
-    if frame in ("t", "n"):
+    if frame in ("t", "n", "a"):
         if passive and sentence.tag(end).startswith("JJ"):
             return False  # "kept low", "found dead"
         if passive or (tag == "VBN" and word == "by"):

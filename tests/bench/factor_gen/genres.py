@@ -28,6 +28,7 @@ _ROOT = Path(__file__).resolve().parents[3]
 _LABELS = Path(__file__).parent
 _FIELDS = ("sheet", "number", "question", "answer", "person", "note")
 GOOD, BAD = "good", "bad"
+csv.field_size_limit(sys.maxsize)  # a document is one field
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,14 @@ def test_what_the_corpus_allows(corpus: list[str], text: str, old: str, new: str
     assert fits(corpus, text, old, new) is expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"), [("The large file is old.", True), ("A large file is old.", False), ("The large cup.", False)]
+)
+def test_a_word_that_compares_needs_its_very_place(text: str, expected: bool) -> None:
+    corpus = gather(CODE)
+    assert corpus.fit(text, text.index("large"), text.index("large") + 5, "small", in_slot=True) is expected
+
+
 def test_words_of_the_same_stem_share_their_companions() -> None:
     assert fits(["They rejected the bills."], "It approves the bill.", "approves", "rejects")
 

@@ -54,6 +54,30 @@ def check(text: str, candidate: Candidate) -> None:
         assert candidate.text in replayed(text, candidate.edit)
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("On the other hand she sold the mill to her brother at once.", "On the other hand"),
+        ("She bought the mill in the long run because the river rose.", "in the long run"),
+        ("She sold the mill in the first place because the river rose.", "in the first place"),
+    ],
+)
+def test_fixed_phrases_are_left_whole(text: str, kept: str) -> None:
+    candidates = [each for seed in range(8) for each in made(text, seed=seed, per_type=8).candidates]
+    assert candidates
+    assert all(kept in each.text for each in candidates)
+
+
+def test_a_question_has_no_contradiction() -> None:
+    assert made("After she sold the boats, can the bank in Norway buy 36 boats?").unused
+
+
+def test_what_is_conceded_is_left_alone() -> None:
+    texts = [each.text for seed in range(8) for each in made(f"{TEXT[:-1]}, although the bank rose.", seed=seed).candidates]
+    assert texts
+    assert all(each.endswith("the bank rose.") for each in texts)
+
+
 def test_what_contradicts_nothing_is_counted() -> None:
     example = made("The mill sold over 300 boats in Oslo on Monday because the river rose.")
     assert not any("over 2" in each.text or "over 4" in each.text for each in example.candidates)

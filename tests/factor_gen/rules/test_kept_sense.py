@@ -43,6 +43,24 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("the number of a list", numbers, "It visited three towns: Tarn, Vale and Moor.", "towns"),
     ("the number of a list after a dash", numbers, "It visited three towns – Tarn, Vale and Moor.", "towns"),
     ("a number with its items in brackets", numbers, "The two kinds (old and new) sold well.", "kinds"),
+    ("a number, its items after a comma", numbers, "It has three parts, the hull, the mast, and the oars.", "parts"),
+    ("a number, its items without a comma", numbers, "It takes two boats Tarn and Vale there.", "boats"),
+    ("a number after its items", numbers, "Tarn and Vale are two towns on the river.", "towns"),
+    ("what a number counts is named by number again", numbers, "The two boats sold well, and both are new.", "boats"),
+    ("a number that refers back", numbers, "A comma stood between the two.", "the "),
+    ("a number that is said twice", numbers, "It has three groups of three boats.", "group"),
+    ("a negation with its ground", denied, "The man bought the mill: it was cheap.", "did not"),
+    ("a negation before a contrast", negation.taken_back, "The man did not buy the mill; rather, he sold it.", "bought"),
+    ("a negation with what came of it", denied, "The man bought the mill, which made him rich.", "not"),
+    ("always in the present", phrase("adverb"), "Sailors always mend their boats.", "never"),
+    ("always of many", phrase("adverb"), "The sailors always sold their boats.", "never"),
+    ("a remark on the whole", phrase("adverb"), "Officially, he sold the mill.", "nofficial"),
+    ("a verb after the phrase", phrase("cause"), "She chose to sell rather than keep the mill.", "addition"),
+    ("within a time", phrase("place and time"), "It ends within three weeks there.", "outside"),
+    ("an option in the passive", antonym, "The option was enabled by the man.", "prevented"),
+    ("what is added to", antonym, "They added boats to the list.", "removed"),
+    ("left as a participle", property_, "The mill was left unchanged.", "right"),
+    ("said to somebody", noun, "Well, brother, the mill is sold.", "sister"),
     ("an amount in two units", numbers, "It reaches 40 miles (64 km) on a good day.", "miles"),
     ("per so many", numbers, "There are few per 100,000 people there.", "people"),
     ("decades beyond memory", numbers, "He was sent there for 45 years.", "decades"),
@@ -90,7 +108,6 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("a nationality and its country", nationality, "The king of Britain met the British people.", "people"),
     ("a ticker", document_names, "Tarn Group's (TARN.O) mill closed.", "mill"),
     ("a ship", pronouns.other_sex, "The ship lost her mast in May.", "his"),
-    ("our in a name", pronouns.other_group, "They read Our World in Data.", "We"),
 ]
 
 
@@ -104,6 +121,13 @@ CHANGES: list[tuple[str, Operator, str, str]] = [
     # the same operators, where nothing stands against it
     ("a number", numbers, "It visited three towns in May.", "It visited four towns in May."),
     ("decades", numbers, "He was there for 5 years.", "He was there for 5 decades."),
+    ("what is enabled", antonym, "He sold it to enable printing at home.", "He sold it to prevent printing at home."),
+    ("what is added", antonym, "They added boats in May.", "They removed boats in May."),
+    ("a number and another clause", numbers, "He sold three boats, and left.", "He sold four boats, and left."),
+    ("a number, then a verb", numbers, "He sold three boats, bought one and left.", "He sold four boats, bought one and left."),
+    ("always of one", phrase("adverb"), "She always sold her boats.", "She never sold her boats."),
+    ("a noun after the phrase", phrase("cause"), "She sold boats instead of mills.", "She sold boats in addition to mills."),
+    ("a clause of its own", denied, "The man bought the mill that burned.", "The man did not buy the mill that burned."),
     ("an event", phrase("order"), "She left after the match.", "She left during the match."),
     ("the past", phrase("order"), "She left after the bank closed.", "She left before the bank closed."),
     ("still", phrase("adverb"), "He is still the owner.", "He is no longer the owner."),
@@ -150,7 +174,9 @@ def test_verbs_of_another_sense_are_not_paired(one: str, other: str) -> None:
     assert (one, other) not in pairs
 
 
-@pytest.mark.parametrize("name", ["verbs.tsv", "nouns.tsv", "properties.tsv", "phrases.tsv", "set_phrases.txt"])
+@pytest.mark.parametrize(
+    "name", ["verbs.tsv", "nouns.tsv", "properties.tsv", "phrases.tsv", "set_phrases.txt", "fixed_phrases.txt"]
+)
 def test_no_line_is_twice_in_a_list(name: str) -> None:
     lines = rows(DATA / name)
     assert sorted(set(lines)) == sorted(lines)
