@@ -329,7 +329,7 @@ def survives(data, command, file, capsys):
 QUIET = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.filter_too_much]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=QUIET, derandomize=True)
+@settings(max_examples=10, deadline=None, suppress_health_check=QUIET, derandomize=True)
 @given(data=st.data())
 def test_any_value_in_any_place_ends_in_a_sentence(data, sound, capsys):
     command, file = sound[data.draw(st.sampled_from(sorted(sound)))]

@@ -230,7 +230,8 @@ def texts() -> list[tuple[str, str, str]]:
     return [*(("", piece, "") for piece in PIECES), *ends, *begins]
 
 
-@pytest.mark.parametrize("name", READERS)
+# A few of them in every run; all of them, and long ones, with the slow tests.
+@pytest.mark.parametrize("name", sorted(READERS)[::5])
 def test_time_is_in_proportion_to_the_text(name: str):
     slow = [shown for shown in texts() if not is_linear(READERS[name], shown[1], shown[0], shown[2])]
     assert slow == []

@@ -32,7 +32,10 @@ def rules(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("client", "path", "is_chat"),
-    [("local-chat-completions", "chat/completions", True), ("local-completions", "completions", False)],
+    [
+        ("local-chat-completions", "chat/completions", True),
+        pytest.param("local-completions", "completions", False, marks=pytest.mark.slow),
+    ],
 )
 def test_a_run_is_reported_packed_and_checked(client, path, is_chat, rules, certificate, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")

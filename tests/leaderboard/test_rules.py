@@ -120,7 +120,7 @@ def test_an_unknown_leaderboard_is_an_error():
             "unknown key 'headlne' of tasks.sample_factor; did you mean headline?",
         ),
         ("all_tasks: {version: 1.0}", "all_tasks: 1.0", "needs a mapping under 'all_tasks'"),
-        ("max_unscored: 0.2", "max_unscored: 20", "max_unscored is 20; expected a number from 0 to 1"),
+        ("max_unscored: 0.05", "max_unscored: 20", "max_unscored is 20; expected a number from 0 to 1"),
     ],
 )
 def test_rules_that_are_not_in_order_are_named(before, after, message, tmp_path):
