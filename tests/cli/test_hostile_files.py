@@ -103,7 +103,11 @@ def run(command: list[str]) -> int:
     return factor_gen(command[1:]) if command[0] == "factor-gen" else lm_factuality(command)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+# Every third of them in every run; all of them with the slow tests.
+EACH = [each if place % 3 == 0 else pytest.param(each, marks=pytest.mark.slow) for place, each in enumerate(COMMANDS)]
+
+
+@pytest.mark.parametrize("command", EACH)
 def test_a_hostile_file_ends_in_a_sentence(command: str, hostile, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "500")
     suffix, may_succeed = COMMANDS[command]
