@@ -143,15 +143,22 @@ def foreign_functions(path: Path, seen: frozenset[Path] = frozenset()) -> Iterat
     if path in seen:
         return
     root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    own = {"lm_factuality", *(point.module.partition(".")[0] for point in entry_points(group=ENTRY_POINTS))}
     for node in _scalars(root):
-        module = node.value.rpartition(".")[0]
-        is_beside = (path.parent / f"{module.replace('.', '/')}.py").exists()
-        if node.tag == "!function" and (is_beside or module.partition(".")[0] not in own):
+        if node.tag == "!function" and not _is_installed(node.value.rpartition(".")[0], path.parent):
             yield path, node.value
     pairs = root.value if isinstance(root, yaml.MappingNode) else ()
     for include in (each for key, value in pairs if key.value == "include" for each in _scalars(value)):
         yield from foreign_functions(path.parent / include.value, seen | {path})
+
+
+def _is_installed(module: str, folder: Path) -> bool:
+    """Whether a YAML in ``folder`` that names ``module`` means the suite's, or that of an installed benchmark."""
+    if (folder / f"{module.replace('.', '/')}.py").exists():
+        return False
+    package = module.partition(".")[0]
+    if package == "lm_factuality":
+        return True
+    return any(point.module.partition(".")[0] == package for point in entry_points(group=ENTRY_POINTS))
 
 
 def _scalars(node: yaml.Node | None) -> Iterator[yaml.ScalarNode]:

@@ -70,3 +70,11 @@ def test_strange_yamls_are_told_of(text, folder, capsys):
     path.write_text(text, encoding="utf-8")
     assert main(["validate", str(path)]) == 1
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_long_prompt_is_no_name_of_a_file(folder, capsys):
+    path = folder / "mine.yaml"
+    prompt = f"doc_to_text: '{'word ' * 100}. {{{{ prefix }}}}'"
+    path.write_text(f"include: {FACTOR}\ntask: mine\ndataset_path: rows.csv\n{prompt}\n", encoding="utf-8")
+    assert main(["validate", str(path)]) == 1
+    assert "rows.csv" in capsys.readouterr().out
