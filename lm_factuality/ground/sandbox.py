@@ -22,7 +22,9 @@ MOST_ROUNDS = 1_000  # of range()
 MOST_NESTED = 2  # loops in one another
 _FILTERS = """abs capitalize d default dictsort e escape first float int items last length list lower map max min reject
     rejectattr reverse round select selectattr sort string striptags sum title trim truncate unique upper urlencode wordcount"""
-_LENGTHENING = "center encode expandtabs format format_map join ljust replace rjust translate zfill"
+_LENGTHENING = frozenset(
+    ["center", "encode", "expandtabs", "format", "format_map", "join", "ljust", "replace", "rjust", "translate", "zfill"]
+)
 _REFUSED = (
     nodes.AssignBlock,
     nodes.CallBlock,
@@ -67,7 +69,7 @@ class BoundedEnvironment(SandboxedEnvironment):
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """As in Jinja's sandbox, without the methods that can make a text long; of these ``replace`` and ``join`` are filters."""
-        return super().is_safe_attribute(obj, attr, value) and not (isinstance(obj, str) and attr in _LENGTHENING.split())
+        return super().is_safe_attribute(obj, attr, value) and not (isinstance(obj, str) and attr in _LENGTHENING)
 
     def wrap_str_format(self, value: Any) -> None:
         """Jinja lets ``format`` of texts through, made safe; what it makes may be as wide as its fields say."""

@@ -89,7 +89,7 @@ def _look(text: str) -> str | None:
         if url.username or names:
             return f"an address with {'a user name' if url.username else f'the key {names[0][:40]!r}'}"
     for name, held in os.environ.items():
-        if len(held) >= _LONG_ENOUGH and is_secret(name, held) and held in text:
+        if len(held) >= _LONG_ENOUGH and held in text and is_secret(name, held):
             return f"the value of the environment variable {name}"
     return None
 

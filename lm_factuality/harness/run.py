@@ -116,8 +116,9 @@ class _Options:
 
 
 def _refuse_secrets(given: _Options) -> None:
-    """Raises ConfigError for credentials in any option of lm_eval, which writes them to its log and results."""
-    options = {name: value for name, value in {**given.configured, **vars(given.parsed)}.items() if value}
+    """Raises ConfigError for credentials in any option of lm_eval, which writes them to its log and results; ``read_config`` has
+    looked at those of a file."""
+    options = {name: value for name, value in vars(given.parsed).items() if value}
     options |= {name: given.mapping(name) for name in ("model_args", "metadata")}
     for place, what in secrets_within(options):
         raise ConfigError(
