@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install install-dev quickstart chromium test test-all test-vllm real lint format docs bench bench-judge bench-pages bench-gen bench-corrected bench-genres sample clean
+.PHONY: help install install-dev dist quickstart chromium test test-all test-vllm real lint format docs bench bench-judge bench-pages bench-gen bench-corrected bench-genres sample clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -97,5 +97,8 @@ sample: $(VENV)/installed-generate  ## rebuild the embedded default: benchmark, 
 	cp results/sample_factor/sample_factor.csv tasks/sample/
 	$(BIN)/python -m tests.bench.sample.train --out tasks/sample/models
 
+dist:  ## build the wheel and the source archive into dist/, and check them in an environment of their own
+	.ci/dist
+
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(VENV)-vllm results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-vllm results dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -22,7 +22,13 @@ from tests.conftest import REPOSITORY, TASKS
 from tests.test_project import PROJECT
 
 PACKAGES = ("lm_factuality", "judges", "factor_gen")
-PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md")), *sorted(TASKS.glob("*/README.md"))]
+PAGES = [
+    REPOSITORY / "README.md",
+    REPOSITORY / "CHANGELOG.md",
+    REPOSITORY / ".github" / "CONTRIBUTING.md",
+    *sorted((REPOSITORY / "docs").glob("*.md")),
+    *sorted(TASKS.glob("*/README.md")),
+]
 _LINK = re.compile(r"\]\((?![a-z]+:)([^)\s]+)\)")
 _PATH = re.compile(r"(?<![\w./-])(?:tasks|configs|lm_factuality|judges|factor_gen|docs|tests)/[\w./*-]*[\w/*]")
 _MADE = ("tasks/sample/models/$model",)  # a variable of a shell loop

@@ -11,8 +11,14 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGES = {"README.md": "index.md"} | {  # path in the repository: path in the site
-    f"tasks/{path.parent.name}/README.md": f"tasks/{path.parent.name}.md" for path in (REPOSITORY / "tasks").glob("*/README.md")
+PAGES = {  # path in the repository: path in the site
+    "README.md": "index.md",
+    "CHANGELOG.md": "changes.md",
+    ".github/CONTRIBUTING.md": "contribute.md",
+    **{
+        f"tasks/{path.parent.name}/README.md": f"tasks/{path.parent.name}.md"
+        for path in (REPOSITORY / "tasks").glob("*/README.md")
+    },
 }
 _SOURCES = {page: source for source, page in PAGES.items()}
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)[^)#\s]+")
