@@ -56,11 +56,6 @@ def add(actions: Any) -> None:
         metavar="IP:PORT",
         help="connect to this private address too, such as 127.0.0.1:8123; may be given more than once",
     )
-    reach.add_argument(
-        "--use-environment-proxy",
-        action="store_true",
-        help="go through http_proxy, https_proxy; a proxy resolves names itself, so the check of addresses then rests on it",
-    )
 
 
 def fetch_references(parsed: argparse.Namespace) -> int:
@@ -70,7 +65,7 @@ def fetch_references(parsed: argparse.Namespace) -> int:
     from lm_factuality.ground.settings import read_settings
     from lm_factuality.retrieval.references.addresses import parse_endpoint
     from lm_factuality.retrieval.references.cache import ReferenceCache, Report, check_format
-    from lm_factuality.retrieval.references.connection import Network, environment_proxies
+    from lm_factuality.retrieval.references.connection import Network
     from lm_factuality.retrieval.references.fetcher import fetch_references as fetch
     from lm_factuality.retrieval.references.links import collect_links
     from lm_factuality.retrieval.references.settings import Limits, Manners
@@ -83,7 +78,7 @@ def fetch_references(parsed: argparse.Namespace) -> int:
     limits = read_settings(Limits, {each.name: given[each.name] for each in fields(Limits) if each.name in given}, NAME)
     manners = read_settings(Manners, {each.name: given[each.name] for each in fields(Manners) if each.name in given}, NAME)
     allowed = frozenset(map(parse_endpoint, parsed.allow_address))
-    network = Network(limits, parsed.user_agent, allowed, environment_proxies() if parsed.use_environment_proxy else None)
+    network = Network(limits, parsed.user_agent, allowed)
     source, entries = _entries(parsed)
     links = collect_links(entries)
     urls = links.urls[: parsed.limit]
@@ -111,10 +106,7 @@ def fetch_references(parsed: argparse.Namespace) -> int:
     counts = [(name, f"{new:,}", f"{old:,}", meaning) for name, new, old, meaning in report.counts()]
     print_table(f"{source}: {len(urls):,} links", ("outcome", "#this run", "#from cache", "meaning"), counts, notes)
     if not report.was_anything_reached:
-        raise DataError(
-            "no server was reached: check the links and the network (behind a proxy: --use-environment-proxy), then run the "
-            "same command with --retry-dead"
-        )
+        raise DataError("no server was reached: check the links and the network, then run the same command with --retry-dead")
     return 0
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import http.server
 import shutil
 import socket
 import ssl
 import subprocess
-import threading
 from dataclasses import replace
 
 import anyio
 import pytest
 
-from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.published import tls_context
-from lm_factuality.retrieval.references.connection import environment_proxies
 from lm_factuality.retrieval.references.links import Dead
 from tests.retrieval.references.conftest import PAGE, page
 
@@ -139,87 +135,3 @@ def test_a_handshake_that_never_ends(network, site):
         with pytest.raises(Dead, match="not done after 1 s") as raised:
             get(patient, f"https://127.0.0.1:{port}/", 1, 10_000)
         assert raised.value.kind == "timeout"
-
-
-class ProxyHandler(http.server.BaseHTTPRequestHandler):
-    """Answers in the name of every site; a tunnel leads to ``server.target``."""
-
-    def do_GET(self):
-        self.server.log.append((self.command, self.path, self.headers["Proxy-Authorization"]))
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(PAGE)
-
-    def do_CONNECT(self):
-        self.server.log.append((self.command, self.path, self.headers["Proxy-Authorization"]))
-        self.send_response(200)
-        self.end_headers()
-        with socket.create_connection(self.server.target) as target:
-            pumps = [
-                threading.Thread(target=self.pump, args=pair) for pair in ((self.connection, target), (target, self.connection))
-            ]
-            for pump in pumps:
-                pump.start()
-            for pump in pumps:
-                pump.join()
-
-    @staticmethod
-    def pump(source, target):
-        try:
-            while content := source.recv(65536):
-                target.sendall(content)
-            target.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def proxy(monkeypatch):
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), ProxyHandler) as server:
-        server.daemon_threads = True
-        server.log = []
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        for name in ("http_proxy", "https_proxy"):
-            monkeypatch.setenv(name, f"http://me:s%40cret@127.0.0.1:{server.server_port}")
-        monkeypatch.setenv("no_proxy", "near.example")
-        yield server
-        server.shutdown()
-
-
-CREDENTIALS = "Basic bWU6c0BjcmV0"  # me:s@cret
-
-
-def test_a_proxy_only_when_it_is_wanted(proxy, network, names):
-    wanted = replace(network, proxies=environment_proxies())
-    assert "cret" not in repr(wanted)
-    assert get(wanted, "http://far.invalid/x", 3, 10_000).body == PAGE
-    assert proxy.log == [("GET", "http://far.invalid/x", CREDENTIALS)]
-    for url in ("http://169.254.169.254/", "http://localhost/", "http://near.example/"):
-        with pytest.raises(Dead):
-            get(wanted, url, 3, 10_000)
-    assert len(proxy.log) == 1
-
-
-def test_tls_through_a_proxy(proxy, secure_site, network, names):
-    names[0].append("127.0.0.1")
-    proxy.target = secure_site.server_address
-    secure_site.routes["/x"] = page()
-    url = f"https://{NAME}:{secure_site.server_port}/x"
-    assert get(replace(network, proxies=environment_proxies()), url, 3, 10_000).body == PAGE
-    assert proxy.log == [("CONNECT", f"{NAME}:{secure_site.server_port}", CREDENTIALS)]
-    assert "Proxy-Authorization" not in secure_site.log[0][2]
-    assert secure_site.names == [NAME]
-
-
-@pytest.mark.parametrize("url", ["", "socks5://127.0.0.1:1", "https://127.0.0.1:1", "http://me:secret@host:port"])
-def test_proxies_that_cannot_be_used(url, monkeypatch):
-    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    if url:
-        monkeypatch.setenv("http_proxy", url)
-    with pytest.raises(ConfigError, match="prox") as raised:
-        environment_proxies()
-    assert "secret" not in str(raised.value)
