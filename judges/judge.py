@@ -51,8 +51,7 @@ class Judge:
         """
         prompts = Prompts(config.prompts)
         opened, answers = open_backend(config, purse), AnswerStore(store)
-        if bind := getattr(opened, "bind", None):
-            bind(answers)
+        getattr(opened, "bind", lambda store: None)(answers)
         return cls(config, opened, answers, prompts)
 
     @property
@@ -151,10 +150,8 @@ class Judge:
         return Plan(total, total, stored, len(missing), estimate(missing), most)
 
     def close(self) -> None:
-        close = getattr(self._backend, "close", None)
         try:
-            if close is not None:
-                close()
+            getattr(self._backend, "close", lambda: None)()
         finally:
             self._store.close()
 

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -47,18 +47,6 @@ class PageReply(Reply):
     """The verdicts on the claims of a list."""
 
     verdicts: list[NumberedSupport]
-
-
-class Numbered(Protocol):
-    @property
-    def number(self) -> int: ...
-
-
-class OfNumbers(Protocol):
-    """A reply with a verdict for each number."""
-
-    @property
-    def verdicts(self) -> Sequence[Numbered]: ...
 
 
 @dataclass(frozen=True)
@@ -155,8 +143,9 @@ def page_subject(claims: Sequence[str], passages: Sequence[str], **more: Any) ->
     return {"kind": PROMPT_PAGE, "claims": list(claims), "passages": list(passages), **more}
 
 
-def numbers_exist(reply: OfNumbers, subject: Mapping[str, Any]) -> str:
-    """A :data:`judges.typed.Check`: no verdict on a claim that is not in the list, and none twice. Claims may be left out."""
+def numbers_exist(reply: Any, subject: Mapping[str, Any]) -> str:
+    """A :data:`judges.typed.Check` of numbered ``verdicts``: none on a claim that is not in the list, and none twice. Claims may
+    be left out."""
     return misnumbered([each.number for each in reply.verdicts], len(subject["claims"]), "number", is_whole=False)
 
 

@@ -2,14 +2,14 @@
 
 ``openai_http`` any OpenAI-compatible server, ``lm_eval_model`` any model of lm_eval, ``classifier`` a model made to verify,
 ``cascade`` one judge after another, ``lexical`` no model at all. The other modules are parts of the first. A new backend is a
-module with ``open_backend(config, purse)`` and its entry in ``BACKENDS``.
+class that is made of ``(config, purse)``, and its entry in ``BACKENDS``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class Entry:
-    """The module of a backend, the keys of its YAML beside those that all have, what its ``model`` names, and what it can do."""
+    """The class of a backend, the keys of its YAML beside those that all have, what its ``model`` names, and what it can do."""
 
-    module: str
+    backend: str
     keys: tuple[str, ...]
     model_is: str = ""
     capabilities: Capabilities = Capabilities()
@@ -72,26 +72,26 @@ _BY_EVIDENCE = ("verify", "segments", "claims", "marks")  # kinds of subjects th
 
 BACKENDS: Mapping[str, Entry] = {
     "openai": Entry(
-        "judges.backends.openai_http",
+        "judges.backends.openai_http:OpenAIBackend",
         (*_SERVER, *_LIMITS),
         model_is="the name by which the server knows it",
         capabilities=Capabilities(takes_schema=True),
     ),
     "lm_eval": Entry(
-        "judges.backends.lm_eval_model",
+        "judges.backends.lm_eval_model:LmEvalBackend",
         ("model", "model_args", "apply_chat_template", "verdicts", "verify", "thinking_tokens"),
         model_is="the name of a model class (hf, vllm, ...)",
         capabilities=Capabilities(runs_here=True),
     ),
     "classifier": Entry(
-        "judges.backends.classifier",
+        "judges.backends.classifier:ClassifierBackend",
         ("model", "family", "revision", "window", "threshold", "batch_size", "device"),
         model_is="a model on the Hub, or where it lies",
         capabilities=Capabilities(reads_prompts=False, kinds=_BY_EVIDENCE, needs_evidence=True, runs_here=True),
     ),
-    "cascade": Entry("judges.backends.cascade", ("first", "then", "unsure", "error")),
+    "cascade": Entry("judges.backends.cascade:CascadeBackend", ("first", "then", "unsure", "error")),
     "lexical": Entry(
-        "judges.backends.lexical",
+        "judges.backends.lexical:LexicalBackend",
         ("options",),
         capabilities=Capabilities(
             reads_prompts=False,
@@ -113,5 +113,5 @@ def capabilities(backend: str) -> Capabilities:
 
 def open_backend(config: JudgeConfig, purse: Purse | None = None) -> Backend:
     """The way to reach the model of ``config``; ``purse`` is the money that it shares with others."""
-    backend: Backend = import_module(BACKENDS[config.backend].module).open_backend(config, purse)
+    backend: Backend = resolve_name(BACKENDS[config.backend].backend)(config, purse)
     return backend

@@ -31,8 +31,9 @@ class CascadeBackend:
 
     reads_subject = True
 
-    def __init__(self, config: JudgeConfig, purse: Purse | None) -> None:
-        """Raises ConfigError if a judge cannot be used, or the first has no certificate that tells where it is unsure."""
+    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
+        """``purse`` pays the second judge. Raises ConfigError if a judge cannot be used, or no certificate of the first says where
+        it is unsure."""
         assert config.first is not None
         assert config.then is not None
         self._first_config, self._then_config = config.first, config.then
@@ -83,9 +84,8 @@ class CascadeBackend:
         yield from ((number, _named(answer, then.name)) for number, answer in zip(unsure, answers, strict=True))
 
     def close(self) -> None:
-        for close in (getattr(each, "close", None) for each in (self._first, self._then)):
-            if close is not None:
-                close()
+        for each in (self._first, self._then):
+            getattr(each, "close", lambda: None)()
 
     def _ask(self, backend: Backend, requests: Sequence[Request], description: str) -> list[Answer]:
         from judges.judge import ask
@@ -95,11 +95,6 @@ class CascadeBackend:
 
     def _is_unsure(self, probability: float) -> bool:
         return any(low <= probability < high or probability == high == 1 for low, high in self._bands)
-
-
-def open_backend(config: JudgeConfig, purse: Purse | None) -> CascadeBackend:
-    """For ``judges.backends.open_backend``; ``purse`` pays the second judge."""
-    return CascadeBackend(config, purse)
 
 
 def _about(subject: Mapping[str, Any], claim: str) -> dict[str, Any]:

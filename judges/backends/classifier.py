@@ -30,12 +30,8 @@ class ClassifierBackend:
 
     reads_subject = True
 
-    def __init__(self, config: JudgeConfig) -> None:
-        """
-        Raises:
-            ConfigError: no such family.
-            ModelError: there is no such model here.
-        """
+    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
+        """Raises ConfigError if there is no such family, ModelError if there is no such model here; it costs no money."""
         from transformers import PreTrainedConfig
 
         from judges.inference.families import FAMILIES, family_of
@@ -113,11 +109,6 @@ def to_answer(kind: str, replies: Sequence[SupportReply] | None) -> Answer:
         return Answer(json.dumps({"wrong": wrong}, ensure_ascii=False), "stop")
     thought = " / ".join(f"{number}: {reason}" for number, reason in flagged.items())
     return Answer(f"Thought: {thought}\nAnswer: {','.join(map(str, flagged)) or 'ALL_CORRECT'}", "stop")
-
-
-def open_backend(config: JudgeConfig, purse: Purse | None) -> ClassifierBackend:
-    """For ``judges.backends.open_backend``; a model in this process costs no money."""
-    return ClassifierBackend(config)
 
 
 def claims_of(subject: Mapping[str, Any]) -> list[str]:

@@ -49,9 +49,9 @@ class LexicalBackend:
 
     reads_subject = True
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        """Raises ConfigError if ``options`` are not those of :class:`Options`, DataError if the coefficients cannot be used."""
-        read_options = read_settings(Options, dict(options), "lexical judge")
+    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
+        """Raises ConfigError if its options are not those of :class:`Options`, DataError if the coefficients cannot be used."""
+        read_options = read_settings(Options, dict(config.options), "lexical judge")
         own, threshold = read_options.coefficients, read_options.threshold
         models = [load_model(own or COEFFICIENTS), load_model(own or FACT_COEFFICIENTS)]
         if threshold is not None:
@@ -85,11 +85,6 @@ class LexicalBackend:
         model = self._fact_model if "entity" in subject else self._model
         replies = [_support(model, claim, passages, kind != "verify") for claim in claims_of(subject)] if passages else None
         return to_answer(str(kind), replies)
-
-
-def open_backend(config: JudgeConfig, purse: Purse | None) -> LexicalBackend:
-    """For ``judges.backends.open_backend``; it costs nothing."""
-    return LexicalBackend(config.options)
 
 
 def _support(model: LexicalModel, claim: str, passages: Sequence[Passage], is_unit: bool) -> SupportReply:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -42,12 +42,10 @@ class LmEvalBackend:
     the words in its subject's ``choices`` instead, each as a whole; other models give none.
     """
 
-    def __init__(self, model: str, model_args: Mapping[str, Any], apply_chat_template: bool = False) -> None:
-        """Raises ConfigError if lm_eval has no such model."""
-        self._name = model
-        self._class = _model_class(model)
-        self._args = dict(model_args)
-        self._apply_chat_template = apply_chat_template
+    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
+        """Raises ConfigError if lm_eval has no such model; one in this process costs no money."""
+        self._name, self._args, self._apply_chat_template = config.model, dict(config.model_args), config.apply_chat_template
+        self._class = _model_class(config.model)
         self._model: LM | None = None
         self.usage = Usage()  # requests answered and their tokens, where the model has a tokenizer
 
@@ -74,9 +72,16 @@ class LmEvalBackend:
         step = max(_FEWEST, _BATCHES * size) if isinstance(size, int) else _FEWEST
         for (decoding, sample), numbers in groups.items():
             prompts = {number: self._prompt(model, requests[number]) for number in numbers}
-            too_long = {number: _too_long(model, prompt, decoding) for number, prompt in prompts.items()}
-            yield from ((number, Answer(None, error=error)) for number, error in too_long.items() if error)
-            sendable = sorted((number for number in numbers if not too_long[number]), key=lambda each: -len(prompts[each]))
+            window = getattr(model, "max_length", None)
+            room = window - decoding.max_tokens if isinstance(window, int) else None
+            sendable = []
+            for number in sorted(numbers, key=lambda each: -len(prompts[each])):
+                length = _num_tokens(model, prompts[number])
+                if room is None or length is None or length <= room:
+                    sendable.append(number)
+                    continue
+                wanted = f"with {decoding.max_tokens} for the answer that is more than the model's {window}"
+                yield number, Answer(None, error=f"the prompt has {length} tokens; {wanted}")
             for start in range(0, len(sendable), step):
                 some = sendable[start : start + step]
                 texts = self._generate(model, [prompts[number] for number in some], decoding, sample)
@@ -157,11 +162,6 @@ class LmEvalBackend:
         return Answer(text, reason, used, given)
 
 
-def open_backend(config: JudgeConfig, purse: Purse | None) -> LmEvalBackend:
-    """For ``judges.backends.open_backend``; a model in this process costs no money."""
-    return LmEvalBackend(config.model, config.model_args, config.apply_chat_template)
-
-
 def _model_class(name: str) -> type[LM]:
     import lm_eval.models  # noqa: F401  (fills the registry)
     from lm_eval.api.registry import get_model, model_registry
@@ -201,13 +201,6 @@ def _num_tokens(model: LM, text: str) -> int | None:
         return None
     tokens = model.tok_encode(text, add_special_tokens=False)
     return len(tokens) if isinstance(tokens, list) else None
-
-
-def _too_long(model: LM, prompt: str, decoding: Decoding) -> str | None:
-    window, length = getattr(model, "max_length", None), _num_tokens(model, prompt)
-    if not isinstance(window, int) or length is None or length + decoding.max_tokens <= window:
-        return None
-    return f"the prompt has {length} tokens; with {decoding.max_tokens} for the answer that is more than the model's {window}"
 
 
 def fingerprint(value: Any) -> Any:

@@ -323,8 +323,3 @@ class OpenAIBackend:
         completion = completion or 0
         self.usage = self.usage.plus(prompt_tokens=prompt, completion_tokens=completion)
         return self._config.prices.cost(prompt, completion) if self._config.prices else 0.0, float(prompt + completion)
-
-
-def open_backend(config: JudgeConfig, purse: Purse | None) -> OpenAIBackend:
-    """For ``judges.backends.open_backend``."""
-    return OpenAIBackend(config, purse)

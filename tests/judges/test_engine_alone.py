@@ -6,8 +6,8 @@ import ast
 import dataclasses
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_prompts_are_known_by_the_prefix_of_whoever_registers_them(tmp_path: Pat
 def test_every_backend_is_a_module_and_keys_of_the_config():
     fields = {each.name for each in dataclasses.fields(JudgeConfig)}
     for name, entry in BACKENDS.items():
-        assert callable(import_module(entry.module).open_backend), name
+        assert callable(resolve_name(entry.backend)), name
         assert set(entry.keys) <= fields
     assert capabilities("some other").reads_prompts
     assert not capabilities("lexical").can_answer("cut")

@@ -10,16 +10,21 @@ import pytest
 
 from judges.answers import Decoding, Request
 from judges.backends.lm_eval_model import LmEvalBackend
+from judges.config import JudgeConfig
 from lm_factuality.ground.errors import BackendDown, ConfigError
 
 GREEDY = Decoding(max_tokens=8)
+
+
+def of(model_args: dict[str, object], model: str = "hf", **more: object) -> LmEvalBackend:
+    return LmEvalBackend(JudgeConfig("local", "lm_eval", model=model, model_args=model_args, **more))
 
 
 @pytest.fixture(scope="module")
 def backend() -> LmEvalBackend:
     from tests.conftest import TASKS
 
-    return LmEvalBackend("hf", {"pretrained": str(TASKS / "sample" / "models" / "smaller"), "device": "cpu", "batch_size": 4})
+    return of({"pretrained": str(TASKS / "sample" / "models" / "smaller"), "device": "cpu", "batch_size": 4})
 
 
 def texts(backend: LmEvalBackend, requests: list[Request]) -> list[str | None]:
@@ -99,8 +104,8 @@ def test_a_chat_template_is_applied_and_missed(checkpoint, tmp_path: Path, caplo
     folder = tmp_path / "chatty"
     shutil.copytree(checkpoint, folder)
     (folder / "chat_template.jinja").write_text("{% for m in messages %}<{{ m.role }}> {{ m.content }} {% endfor %}", "utf-8")
-    chatty = LmEvalBackend("hf", {"pretrained": str(folder), "device": "cpu"}, apply_chat_template=True)
-    plain = LmEvalBackend("hf", {"pretrained": str(folder)})  # on the CPU, too, where there is nothing else
+    chatty = of({"pretrained": str(folder), "device": "cpu"}, apply_chat_template=True)
+    plain = of({"pretrained": str(folder)})  # on the CPU, too, where there is nothing else
     assert texts(chatty, [Request("hill", GREEDY, system="old")]) == texts(plain, [Request("<system> old <user> hill ", GREEDY)])
     assert chatty.identity != plain.identity
     assert [record.message for record in caplog.records if "set apply_chat_template: true" in record.message] == [
@@ -126,7 +131,7 @@ def test_answers_come_before_the_end(backend):
 
 def test_the_identity_follows_the_checkpoint_not_its_place(checkpoint, tmp_path: Path):
     def identity(folder: Path, **more: object) -> str:
-        return LmEvalBackend("hf", {"pretrained": str(folder), **more}).identity
+        return of({"pretrained": str(folder), **more}).identity
 
     copy = tmp_path / "elsewhere" / "smaller"
     shutil.copytree(checkpoint, copy)
@@ -144,7 +149,7 @@ def test_the_identity_follows_every_byte_of_a_large_file(tmp_path: Path, place: 
     (tmp_path / "model").mkdir()
     weights = tmp_path / "model" / "model.safetensors"
     weights.write_bytes(bytes(6 << 20))
-    backend = LmEvalBackend("hf", {"pretrained": str(tmp_path / "model")})
+    backend = of({"pretrained": str(tmp_path / "model")})
     before, state = backend.identity, weights.stat()
     with weights.open("r+b") as file:
         file.seek(place)
@@ -157,7 +162,7 @@ def test_the_identity_follows_every_byte_of_a_large_file(tmp_path: Path, place: 
 
 def test_what_cannot_be_loaded(tmp_path: Path):
     with pytest.raises(ConfigError, match="lm_eval has no model 'hff'; did you mean hf"):
-        LmEvalBackend("hff", {})
+        of({}, "hff")
     (tmp_path / "empty").mkdir()
     with pytest.raises(BackendDown, match="cannot be loaded"):
-        list(LmEvalBackend("hf", {"pretrained": str(tmp_path / "empty"), "device": "cpu"}).answer([Request("p", GREEDY)]))
+        list(of({"pretrained": str(tmp_path / "empty"), "device": "cpu"}).answer([Request("p", GREEDY)]))

@@ -45,7 +45,7 @@ def respond(output: str, index: str = "0") -> Generation:
 @pytest.fixture
 def lexical(tmp_path):
     config = JudgeConfig("lexical", "lexical")
-    with Judge(config, LexicalBackend({}), AnswerStore(tmp_path / "answers.sqlite"), Prompts()) as opened:
+    with Judge(config, LexicalBackend(config), AnswerStore(tmp_path / "answers.sqlite"), Prompts()) as opened:
         yield opened
 
 
@@ -198,7 +198,7 @@ def test_means_are_over_responses_and_intervals_over_names():
 
 
 def test_the_lexical_judge_answers_in_the_form_that_prompts_ask_for():
-    backend = LexicalBackend({})
+    backend = LexicalBackend(JudgeConfig("lexical", "lexical"))
 
     def answer(**subject):
         ((_, found),) = backend.answer([Request("", subject=subject)])

@@ -274,8 +274,10 @@ def test_a_prompt_that_is_too_long_for_the_model_is_its_own_fault(checkpoint):
     from factor_gen.generate.llm.generator import _ITS_OWN_FAULT
     from judges.answers import Request
     from judges.backends.lm_eval_model import LmEvalBackend
+    from judges.config import JudgeConfig
 
-    backend = LmEvalBackend("hf", {"pretrained": str(checkpoint), "device": "cpu"}, False)
+    config = JudgeConfig("local", "lm_eval", model="hf", model_args={"pretrained": str(checkpoint), "device": "cpu"})
+    backend = LmEvalBackend(config)
     ((_, answer),) = backend.answer([Request("the river " * 4_000)])
     assert answer.error.startswith(_ITS_OWN_FAULT)
 

@@ -19,8 +19,12 @@ from lm_factuality.ground.errors import ConfigError, DataError
 PASSAGES = ["Title: Old Bridge\nThe Old Bridge opened in 1870 and is built of stone.", ""]
 
 
+def of(**options):
+    return LexicalBackend(JudgeConfig("lexical", "lexical", options=options))
+
+
 def ask(subject, **options):
-    ((number, answer),) = LexicalBackend(options).answer([Request("not read", subject=subject)])
+    ((number, answer),) = of(**options).answer([Request("not read", subject=subject)])
     assert number == 0
     return answer
 
@@ -77,7 +81,7 @@ def test_pairs_that_a_prompt_does_not_tell_apart_have_their_own_answers(tmp_path
 def test_options():
     subject = {"kind": "verify", "claim": "The Old Bridge opened in 1870.", "passages": PASSAGES}
     assert ask(subject, threshold=1).text.count('"not_supported"') == 1
-    assert LexicalBackend({}).identity == LexicalBackend({}).identity != LexicalBackend({"threshold": 0.5}).identity
+    assert of().identity == of().identity != of(threshold=0.5).identity
     for options, said in (
         ({"treshold": 0.5}, "did you mean threshold"),
         ({"threshold": "high"}, "from 0 to 1"),
@@ -85,6 +89,6 @@ def test_options():
         ({"coefficients": 3}, "path of a file"),
     ):
         with pytest.raises(ConfigError, match=said):
-            LexicalBackend(options)
+            of(**options)
     with pytest.raises(DataError, match="no_such.json: no such file"):
-        LexicalBackend({"coefficients": "no_such.json"})
+        of(coefficients="no_such.json")
