@@ -91,7 +91,7 @@ class JudgeConfig:
     extra_body: Mapping[str, Any] = field(default_factory=dict)  # sent with every request; a null takes a field away
     model_args: Mapping[str, Any] = field(default_factory=dict)  # lm_eval: arguments of the model
     apply_chat_template: Truth = False
-    family: String | None = None  # classifier: how it is asked (judges.inference.families), if not as what it is recognised as
+    family: String | None = None  # classifier: how it is asked (judges.inference), if not as what it is recognised as
     revision: String | None = None
     window: Annotated[Integer, Field(ge=16)] | None = None  # tokens of passages at a time; None: as the family has it
     threshold: Annotated[Number, Field(ge=0.1, le=0.9)] = 0.5  # the probability from which on a claim is supported

@@ -32,8 +32,8 @@ class CascadeBackend:
     reads_subject = True
 
     def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
-        """``purse`` pays the second judge. Raises ConfigError if a judge cannot be used, or no certificate of the first says where
-        it is unsure."""
+        """``purse`` pays the second judge. Raises ConfigError if a judge cannot be used, or no certificate of the first says
+        where it is unsure."""
         assert config.first is not None
         assert config.then is not None
         self._first_config, self._then_config = config.first, config.then

@@ -1,4 +1,4 @@
-"""A model made to say whether passages support a claim (see ``judges.inference.families``), as a backend in this process."""
+"""A model made to say whether passages support a claim (see ``judges.inference``), as a backend in this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from judges.answers import Answer, Estimate, Request, Usage
 from judges.backends import capabilities
 from judges.backends.lm_eval_model import fingerprint
-from judges.inference import Pair, Support
+from judges.inference import FAMILIES, Pair, Support, family_of
 from judges.lexical.words import Passage, parse_passage
 from judges.verify import NOT_SUPPORTED, PROMPT, SUPPORTED, SupportReply
 from lm_factuality.ground.errors import BackendDown, FactualityError
@@ -33,8 +33,6 @@ class ClassifierBackend:
     def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
         """Raises ConfigError if there is no such family, ModelError if there is no such model here; it costs no money."""
         from transformers import PreTrainedConfig
-
-        from judges.inference.families import FAMILIES, family_of
 
         self._config = config
         with loading(f"the judge's model {config.model!r}"):

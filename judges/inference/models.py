@@ -1,4 +1,4 @@
-"""Models that say whether passages support a claim, by transformers: their families are in ``families``."""
+"""Models that say whether passages support a claim, by transformers."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -14,8 +14,7 @@ from transformers import (
     T5ForTokenClassification,
 )
 
-from judges.inference import Pair, Support
-from judges.inference.families import FAMILIES, family_of
+from judges.inference import FAMILIES, Pair, Support, family_of
 from judges.inference.windows import Windows
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import loading

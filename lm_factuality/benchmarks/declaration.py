@@ -20,7 +20,7 @@ from lm_factuality.benchmarks.certifiable import Certifiable, JudgedStep, Stated
 from lm_factuality.benchmarks.rows import Counts, SampleRow
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.html import Column
-from lm_factuality.ground.sources import Source
+from lm_factuality.ground.published import Source
 from lm_factuality.ground.statistics import Aggregation
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.outputs import ResultsFile, TaskResult

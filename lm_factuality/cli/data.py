@@ -13,7 +13,7 @@ from lm_factuality.cli.actions import Command
 from lm_factuality.ground.errors import DataError
 
 if TYPE_CHECKING:
-    from lm_factuality.ground.sources import Source
+    from lm_factuality.ground.published import Source
 
 
 def options(parser: argparse.ArgumentParser) -> None:

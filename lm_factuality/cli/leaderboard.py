@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lm_factuality.cli.actions import Command, add_action
+from lm_factuality.ground.errors import printable
 from lm_factuality.ground.files import write_text
-from lm_factuality.ground.printable import printable
 
 if TYPE_CHECKING:
     from lm_factuality.leaderboard.check import Checked

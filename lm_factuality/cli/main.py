@@ -9,8 +9,8 @@ from lm_factuality import __version__
 from lm_factuality.cli.actions import examples
 from lm_factuality.cli.commands import COMMANDS
 from lm_factuality.cli.run import run
-from lm_factuality.ground.engine import require_engine
 from lm_factuality.ground.errors import exit_code
+from lm_factuality.ground.packages import require_engine
 from lm_factuality.ground.secrets import refuse_secrets
 
 

@@ -2,8 +2,10 @@
 
 import difflib
 import io
+import re
 import shlex
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
 
@@ -60,6 +62,20 @@ def clipped(text: str) -> str:
     """``text``, of whose lines none is too long to be read and all can be written: an error may quote what a file holds."""
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return "\n".join(line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..." for line in text.split("\n"))
+
+
+# Categories of Unicode that are not shown but do something: controls, formats (among them those that turn the direction),
+# surrogates, private use, and the two separators that end a line.
+_ACTING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+_COMMAND = re.compile(r"^\s*(::|##\[)")  # what a line of a CI log begins with to be taken as a command
+
+
+def printable(text: str) -> str:
+    """Text of others for a terminal, a log or a page, on one line: ``text`` with such characters written as escapes (``\\x1b``,
+    ``\\u202e``), and never at its start what a CI runner takes as a command."""
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(repr(each)[1:-1] if unicodedata.category(each) in _ACTING else each for each in text)
+    return f"'{text}" if _COMMAND.match(text) else text
 
 
 _LONGEST = 2000  # characters of a line

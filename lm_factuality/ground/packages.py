@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from lm_factuality.ground.errors import ConfigError, ModelError
@@ -42,3 +44,19 @@ def loading(what: str, otherwise: str = "or the folder it lies in") -> Iterator[
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         where = "give its name on the Hub where there is a network"
         raise ModelError(f"{what} cannot be loaded ({first_line(error)}); {where}, {otherwise}") from error
+
+
+_MARK = 'PROJECT = "lm-factuality"'  # a line of the engine's __init__.py
+
+
+def require_engine() -> None:
+    """Raises ConfigError if ``import judges`` would find another project's package (the package index has one), or none."""
+    spec = find_spec("judges")
+    origin = spec.origin if spec is not None else None
+    if origin is None:
+        raise ConfigError("the package 'judges' of lm-factuality is missing: install lm-factuality again")
+    if _MARK not in Path(origin).read_text(encoding="utf-8", errors="replace"):
+        raise ConfigError(
+            f"{origin}: another project's package 'judges' stands where lm-factuality's should: pip uninstall judges, then "
+            "install lm-factuality again (pip install --force-reinstall --no-deps)"
+        )

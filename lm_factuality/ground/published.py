@@ -1,4 +1,4 @@
-"""Getting a source onto this machine: from a local folder, the cache, or its repository; and how a server may be asked."""
+"""Published files, and getting them onto this machine: from a local folder, the cache, or their repository."""
 
 import hashlib
 import logging
@@ -10,18 +10,34 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from pathlib import Path
 
-import httpx
 from filelock import FileLock
 
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import whole_file
-from lm_factuality.ground.sources import Source
 
 logger = logging.getLogger(__name__)
 
 _HOST = "https://raw.githubusercontent.com"
-_TIMEOUT = httpx.Timeout(60, connect=10)  # seconds without a byte, seconds to connect
+_TIMEOUT = 60  # seconds without a byte
 _CERTIFICATES = ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE")  # a file, or a folder of them
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file in a public git repository, pinned to a commit. ``blob`` is git's id of its content, ``rows`` how many examples it
+    holds. Each benchmark declares those that it reads."""
+
+    name: str
+    repository: str
+    commit: str
+    path: str
+    blob: str
+    license: str
+    rows: int
+
+    @property
+    def filename(self) -> str:
+        return self.path.rsplit("/", 1)[-1]
 
 
 @dataclass(frozen=True)
@@ -53,6 +69,8 @@ def tls_context() -> ssl.SSLContext:
     Raises:
         ConfigError: what the environment names is no list of certificates.
     """
+    import httpx
+
     variable = next(filter(os.environ.get, _CERTIFICATES), None)
     if variable is None:
         return httpx.create_ssl_context()
@@ -109,6 +127,8 @@ def fetch(source: Source) -> Path:
     Raises:
         DataError: no network, a refusal, or content that is not what the registry names.
     """
+    import httpx
+
     path = cached_path(source)
     if path.is_file():
         check(source, path)
@@ -142,8 +162,11 @@ def check(source: Source, path: Path) -> None:
 
 
 def _download(source: Source, path: Path) -> None:
+    import httpx
+
     url = f"{os.environ.get('LM_FACTUALITY_MIRROR', _HOST)}/{source.repository}/{source.commit}/{source.path}"
-    response = httpx.get(url, timeout=_TIMEOUT, follow_redirects=True, verify=tls_context()).raise_for_status()
+    timeout = httpx.Timeout(_TIMEOUT, connect=10)
+    response = httpx.get(url, timeout=timeout, follow_redirects=True, verify=tls_context()).raise_for_status()
     with whole_file(path) as part:
         part.write_bytes(response.content)
         if blob_id(part) != source.blob:

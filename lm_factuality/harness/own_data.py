@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.ground.published import blob_id, locate
-from lm_factuality.ground.sources import Source
+from lm_factuality.ground.published import Source, blob_id, locate
 
 INLINE = "inline"  # what lm_eval calls the source of a YAML that it was given by path
 YAML_FOLDER = "yaml_folder"  # where `lm-factuality run` found a YAML that it was given by path, which lm_eval forgets

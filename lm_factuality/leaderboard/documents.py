@@ -17,8 +17,7 @@ from typing import Any
 from judges import LEXICAL
 from lm_factuality.benchmarks import all_sources
 from lm_factuality.ground.errors import ConfigError, FactualityError, did_you_mean
-from lm_factuality.ground.published import blob_id, cached_path
-from lm_factuality.ground.sources import Source
+from lm_factuality.ground.published import Source, blob_id, cached_path
 from lm_factuality.leaderboard.rules import TaskRules
 from lm_factuality.leaderboard.submission import Refusal
 

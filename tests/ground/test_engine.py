@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lm_factuality.ground.engine import require_engine
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.packages import require_engine
 from tests.conftest import REPOSITORY
 
 
@@ -53,6 +53,6 @@ def test_the_class_of_a_task_says_so(run):
 
 def test_ours_is_the_engine(monkeypatch):
     require_engine()
-    monkeypatch.setattr("lm_factuality.ground.engine.find_spec", lambda name: None)
+    monkeypatch.setattr("lm_factuality.ground.packages.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="'judges' of lm-factuality is missing"):
         require_engine()

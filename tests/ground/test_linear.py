@@ -27,9 +27,8 @@ from lm_factuality.benchmarks.felm.verdicts import read_verdict
 from lm_factuality.benchmarks.felm_gen.answers import no_answer
 from lm_factuality.benchmarks.felm_gen.segments import cut_by_rules, pieces_of
 from lm_factuality.benchmarks.longform.method import prose
-from lm_factuality.ground.plain import plain
 from lm_factuality.ground.sentences import split_sentences, words_in
-from lm_factuality.ground.thinking import opened_by, read_output
+from lm_factuality.ground.thinking import opened_by, plain, read_output
 
 READERS: dict[str, Callable[[str], Any]] = {
     "sentences": split_sentences,

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from lm_factuality.ground.plain import plain
+from lm_factuality.ground.thinking import plain
 
 
 @pytest.mark.parametrize(

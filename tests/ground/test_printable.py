@@ -2,7 +2,7 @@
 
 import pytest
 
-from lm_factuality.ground.printable import printable
+from lm_factuality.ground.errors import printable
 
 
 @pytest.mark.parametrize(

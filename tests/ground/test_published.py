@@ -9,15 +9,13 @@ import threading
 from functools import partial
 from pathlib import Path
 
-import httpx
 import pytest
 
 from lm_factuality.benchmarks import all_sources, find_source
 from lm_factuality.cli import main
 from lm_factuality.ground import published as fetching
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.ground.published import blob_id, cached_path, fetch, locate
-from lm_factuality.ground.sources import Source
+from lm_factuality.ground.published import Source, blob_id, cached_path, fetch, locate
 
 CONTENT = b"doc_id,prefix\n" + b"1,some text\n" * 40_000
 
@@ -159,7 +157,7 @@ def test_the_registry_pins_what_the_reference_pins(shared):
 
 
 def test_the_commands(source, server, monkeypatch, capsys):
-    monkeypatch.setattr(fetching, "_TIMEOUT", httpx.Timeout(2))
+    monkeypatch.setattr(fetching, "_TIMEOUT", 2)
     monkeypatch.setitem(all_sources(), "rows", source)
     assert main(["data", "verify", "rows"]) == 1
     assert "rows: not fetched" in capsys.readouterr().err

@@ -16,8 +16,8 @@ from pydantic import BaseModel
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
 from lm_factuality.ground.errors import DataError, refuse
 from lm_factuality.ground.files import parse_json
+from lm_factuality.ground.published import Source
 from lm_factuality.ground.records import lines_of, read_lines, read_text, short, to_model
-from lm_factuality.ground.sources import Source
 from lm_factuality.ground.thinking import said
 
 _EXPECTED = "expected ALCE's JSON: {'data': [{'question', 'docs', 'output'}, ...]}"

@@ -1,6 +1,6 @@
 """FACTOR's published files."""
 
-from lm_factuality.ground.sources import Source
+from lm_factuality.ground.published import Source
 
 _FACTOR = ("AI21Labs/factor", "ee9de30abf28e94b163167dc41ad51fbbdb48c32")
 

@@ -4,8 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from lm_factuality.ground.plain import plain
-from lm_factuality.ground.thinking import UNFINISHED
+from lm_factuality.ground.thinking import UNFINISHED, plain
 from lm_factuality.harness.scored import WordAnswer
 
 _MARKS = " >#\"'(["

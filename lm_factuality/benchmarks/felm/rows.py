@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field, StrictBool
 
 from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.published import Source
 from lm_factuality.ground.records import read_lines, to_model
-from lm_factuality.ground.sources import Source
 
 DOMAINS = ("wk", "science", "writing_rec", "math", "reasoning")
 WITHOUT_REFERENCES = frozenset({"math", "reasoning"})  # nor claims: section 4.1 of the paper

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from lm_factuality.benchmarks.felm import grammar
 from lm_factuality.benchmarks.felm.counts import JudgedResponse
-from lm_factuality.ground.plain import plain
-from lm_factuality.ground.thinking import UNFINISHED, without_thinking
+from lm_factuality.ground.thinking import UNFINISHED, plain, without_thinking
 
 PROTOCOLS = ("paper", "code")
 

@@ -19,9 +19,8 @@ from lm_factuality.benchmarks.longform.settings import LongFormTask
 from lm_factuality.ground.errors import ConfigError, did_you_mean, refuse
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.packaged import load_yaml
-from lm_factuality.ground.published import locate
+from lm_factuality.ground.published import Source, locate
 from lm_factuality.ground.records import short, to_model
-from lm_factuality.ground.sources import Source
 from lm_factuality.ground.tables import Record, Table, read_table
 from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Index

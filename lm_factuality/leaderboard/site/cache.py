@@ -17,8 +17,8 @@ from typing import Any
 from tqdm import tqdm
 
 import lm_factuality
+from lm_factuality.ground.errors import printable
 from lm_factuality.ground.files import write_text
-from lm_factuality.ground.printable import printable
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.tasks import ENTRY_POINTS
 from lm_factuality.leaderboard.check import check_surely

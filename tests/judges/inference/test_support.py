@@ -17,8 +17,7 @@ from transformers import (
     T5ForTokenClassification,
 )
 
-from judges.inference import Pair, load_entailment
-from judges.inference.families import family_of
+from judges.inference import Pair, family_of, load_entailment
 from judges.inference.models import load_model
 from judges.lexical.words import Passage
 from lm_factuality.ground.errors import ConfigError, ModelError
