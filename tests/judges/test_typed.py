@@ -94,9 +94,9 @@ def test_every_text_has_a_value_or_a_problem(text):
 
 @pytest.mark.parametrize("text", ["{" * 10**6, "[" * 10**6, '{"names": [' + '"a",' * 250_000, "```" * 300_000, " " * 10**6])
 def test_a_megabyte_is_read_at_once(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert names(text)[0] is None
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
 
 
 @pytest.mark.parametrize(
