@@ -51,11 +51,7 @@ class Exclusion:
 
     @classmethod
     def parse(cls, rules: str, overlap: int) -> Exclusion:
-        """From rules joined by ``+``, such as ``id:page+title+overlap``, or ``none``.
-
-        Raises:
-            ConfigError: an unknown rule.
-        """
+        """From rules joined by ``+``, such as ``id:page+title+overlap``, or ``none``. Raises ConfigError: an unknown rule."""
         names = [] if rules == "none" else rules.split("+")
         ids = [name for name in names if re.fullmatch("id:.+", name)]
         if unknown := [name for name in names if name not in (*ids, *RULES)]:

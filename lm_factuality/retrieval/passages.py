@@ -56,11 +56,7 @@ class SourceRecord:
 
 
 def parse_fields(argument: str) -> Fields:
-    """``id=..,title=..,text=..``, in any order and number.
-
-    Raises:
-        ConfigError: another key, or no value.
-    """
+    """``id=..,title=..,text=..``, in any order and number. Raises ConfigError: another key, or no value."""
     known = [field.name for field in fields(Fields)]
     values: dict[str, str] = {}
     for part in argument.split(","):

@@ -176,11 +176,7 @@ class Sources:
         return {"records": records, "finished": self._current, "row": self._row}
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Goes to where ``state`` was taken.
-
-        Raises:
-            DataError: a source is no longer what it was.
-        """
+        """Goes to where ``state`` was taken. Raises DataError: a source is no longer what it was."""
         for reader, record in zip(self._readers, state["records"], strict=False):
             if (before := SourceRecord(**record)) != reader.record:
                 old, new = (str(each.sha256 or each.revision)[:12] for each in (before, reader.record))

@@ -45,11 +45,7 @@ def why_forbidden(address: Address) -> str | None:
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """``127.0.0.1:8123`` or ``[::1]:8123``.
-
-    Raises:
-        ConfigError: it is neither.
-    """
+    """``127.0.0.1:8123`` or ``[::1]:8123``. Raises ConfigError: it is neither."""
     try:
         parts = urlsplit(f"//{text}")
         address, port = ip_address(parts.hostname or ""), parts.port

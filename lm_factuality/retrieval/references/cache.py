@@ -63,11 +63,7 @@ class ReferenceCache:
         return self.folder / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
 
     def get(self, url: str) -> Reference | None:
-        """What was found at ``url``; None if it was never asked for.
-
-        Raises:
-            DataError: its file is damaged.
-        """
+        """What was found at ``url``; None if it was never asked for. Raises DataError: its file is damaged."""
         path = self.path(url)
         try:
             content = parse_json(path.read_text(encoding="utf-8"))
@@ -82,11 +78,7 @@ class ReferenceCache:
             ) from error
 
     def put(self, reference: Reference) -> None:
-        """Keeps ``reference``, in the place of an earlier one.
-
-        Raises:
-            DataError: the folder cannot be written.
-        """
+        """Keeps ``reference``, in the place of an earlier one. Raises DataError: the folder cannot be written."""
         text = json.dumps({"format": _FORMAT, **asdict(reference)}, ensure_ascii=False, indent=1)
         # A page may hold half a surrogate pair as an entity; it is no character.
         write_text(self.path(reference.url), text.encode("utf-8", "replace").decode("utf-8"))

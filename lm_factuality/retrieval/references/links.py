@@ -76,11 +76,7 @@ def _requote(text: str) -> str:
 
 
 def follow(url: str, location: str) -> str:
-    """Where ``location``, a header decoded as Latin-1, leads from ``url``; normalised.
-
-    Raises:
-        Dead: as ``normalise``.
-    """
+    """Where ``location``, a header decoded as Latin-1, leads from ``url``; normalised. Raises Dead: as ``normalise``."""
     # Servers that break the rules send UTF-8.
     quoted = quote(location.encode("latin-1", "replace"), safe=_SAFE)
     try:
@@ -131,11 +127,7 @@ def collect_links(entries: Iterable[str]) -> Links:
 
 
 def read_urls(path: Path) -> list[str]:
-    """A list of links, one a line (``#`` starts a comment line).
-
-    Raises:
-        DataError: no such file, or nothing in it.
-    """
+    """A list of links, one a line (``#`` starts a comment line). Raises DataError: no such file, or nothing in it."""
     found = [line.strip() for _, line in lines_of(path, "expected links, one a line") if not line.strip().startswith("#")]
     if not found:
         raise DataError(f"{path}: no links; expected one a line")
