@@ -15,7 +15,6 @@ import httpx
 from lm_factuality.ground.published import tls_context
 from lm_factuality.retrieval.references.addresses import Endpoint, resolve
 from lm_factuality.retrieval.references.links import Dead
-from lm_factuality.retrieval.references.settings import Limits
 
 Accept = Callable[[httpx.Headers], None]
 ACCEPTED = "gzip, deflate"
@@ -25,6 +24,25 @@ _HEADERS = {
     "Accept-Encoding": ACCEPTED,
     "Connection": "close",
 }
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on one document. Seconds, bytes (as sent and as decompressed alike), redirects, PDF pages.
+
+    ``seconds`` is for the document as a whole, from the first connection to the last byte, redirects and retries
+    included, time spent waiting for a turn not. ``connect`` and ``read`` bound a connection and a pause between bytes.
+    ``reading`` is for the extraction of its text, in a process that may use ``memory`` bytes.
+    """
+
+    seconds: float = 60.0
+    connect: float = 10.0
+    read: float = 20.0
+    max_bytes: int = 20_000_000
+    max_redirects: int = 5
+    max_pages: int = 300
+    reading: float = 60.0
+    memory: int = 2 << 30
 
 
 @dataclass(frozen=True)
@@ -40,8 +58,8 @@ class Response:
 class Network:
     """What may be connected to, and how. No proxy is used: it would resolve names itself, to whatever address."""
 
-    limits: Limits
-    user_agent: str
+    limits: Limits = Limits()
+    user_agent: str = "lm-factuality"
     allowed: frozenset[Endpoint] = frozenset()
 
     async def get(self, url: str, seconds: float, most: int, accept: Accept | None = None) -> Response:

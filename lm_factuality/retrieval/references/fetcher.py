@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -16,17 +17,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import anyio
 from anyio.from_thread import start_blocking_portal
+from pydantic import Field
 
 from lm_factuality.ground.files import alone
 from lm_factuality.retrieval.references.cache import Reference, ReferenceCache
 from lm_factuality.retrieval.references.connection import Network
 from lm_factuality.retrieval.references.links import REDIRECTS, Dead, bad_status, follow, normalise
-from lm_factuality.retrieval.references.settings import Manners
 from lm_factuality.retrieval.references.text import accept, need_libraries, read_text
 
 if TYPE_CHECKING:
@@ -35,6 +36,26 @@ if TYPE_CHECKING:
 _MOST_BYTES = 500_000  # RFC 9309 asks for at least 500 KiB
 _REDIRECTS = 5  # RFC 9309, 2.3.1.2
 _LONGEST_DELAY = 30.0  # seconds of Crawl-delay that are kept to
+
+
+_DAY = 86_400  # seconds: no pause is longer, nor could every timer wait for more
+_PRODUCT = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"  # the token that begins a User-Agent (RFC 9110, 10.1.5)
+_AGENT = "one line of ASCII text with the name of a program first, such as my-lab/1.0 (me@example.org)"
+
+
+@dataclass(frozen=True)
+class Manners:
+    """How servers are asked: ``concurrency`` documents at a time, ``per_host`` of them from one host, ``delay`` seconds
+    between two starts there (more if its robots.txt asks for more), ``retries`` after transient failures, and no
+    ``Retry-After`` beyond ``longest_wait`` seconds is waited for."""
+
+    user_agent: Annotated[str, Field(pattern=f"^{_PRODUCT}[ -~]*$", description=_AGENT)] = "lm-factuality"
+    concurrency: int = 8
+    per_host: int = 1
+    delay: Annotated[float, Field(ge=0, le=_DAY)] = 1.0
+    obeys_robots: bool = True
+    retries: int = 2
+    longest_wait: float = 60.0
 
 
 def fetch_references(
@@ -204,7 +225,8 @@ class Robots:
 
     def __init__(self, network: Network, manners: Manners) -> None:
         self._network = network
-        self._token = manners.product
+        # The name of the program, by which robots.txt may name it: my-lab of my-lab/1.0.
+        self._token = re.findall(_PRODUCT, manners.user_agent)[0]
         self._rules: dict[str, Protego | Dead | None] = {}
         self._locks: dict[str, anyio.Lock] = defaultdict(anyio.Lock)
 

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.retrieval.references import extract
+from lm_factuality.retrieval.references.connection import Limits
 from lm_factuality.retrieval.references.links import TABLES, Dead
-from lm_factuality.retrieval.references.settings import Limits
 
 _KINDS: Mapping[str, str] = TABLES["content_types"]
 _UNSAID: Sequence[str] = TABLES["content_types_that_say_nothing"]

@@ -14,8 +14,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from lm_factuality.retrieval.references.connection import Network
-from lm_factuality.retrieval.references.settings import Limits, Manners
+from lm_factuality.retrieval.references.connection import Limits, Network
+from lm_factuality.retrieval.references.fetcher import Manners
 
 PAGE = b"""<!DOCTYPE html><html><head><title>The  Lighthouse</title></head><body><nav><a href="/">Home</a></nav><main>
 <h1>The lighthouse</h1><p>It was built in 1871 by the engineer Orla Finch, who lived in it for nine years.</p></main>

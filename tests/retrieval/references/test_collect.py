@@ -20,8 +20,7 @@ import pytest
 
 from lm_factuality.ground.errors import DataError
 from lm_factuality.retrieval.references.cache import ReferenceCache
-from lm_factuality.retrieval.references.fetcher import fetch_references
-from lm_factuality.retrieval.references.settings import Manners
+from lm_factuality.retrieval.references.fetcher import Manners, fetch_references
 from tests.retrieval.references.conftest import PAGE, SENTENCE, make_pdf, page, redirect, zipped
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
