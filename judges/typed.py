@@ -16,10 +16,11 @@ from typing import Any, Generic, TypeVar, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from judges.answers import Answer, Request
+from lm_factuality.ground.reasons import curable
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
-NO_OBJECT = "no JSON object"
-CUT_OFF = "cut off"
+NO_OBJECT = curable("no JSON object", "take a stronger judge, or a server that holds replies to a schema (docs/judges.md)")
+CUT_OFF = curable("cut off", "a larger max_tokens under decoding in the judge's YAML")
 _NO_ANSWER = Answer(None)
 _MOST_LISTED = 10  # numbers in a problem
 _LONGEST_QUOTE = 2000  # characters of a reply that are shown to the judge again

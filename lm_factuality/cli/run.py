@@ -4,19 +4,20 @@ import sys
 from collections.abc import Sequence
 
 from lm_factuality.cli.actions import Command, examples
-from lm_factuality.cli.printing import print_corrected
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Hands ``arguments``, everything after ``run``, to lm_eval."""
-    from lm_factuality.harness.run import run
-    from lm_factuality.results.read import read_results_files
+    """Hands ``arguments``, everything after ``run``, to lm_eval, and prints what came of it."""
+    from lm_factuality.harness.run import Finished, run
+
+    def show(finished: Finished) -> None:
+        from lm_factuality.cli.outcome import print_outcome
+
+        print_outcome(finished)
 
     if not arguments or {"-h", "--help"} & set(arguments):
         sys.stdout.write(f"{examples('run --help')}\n\n")
-    saved = run(arguments or ["--help"])
-    if saved:
-        print_corrected(read_results_files(sorted(saved)))
+    run(arguments or ["--help"], show)
     return 0
 
 

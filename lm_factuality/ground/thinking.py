@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.reasons import curable
 
-UNFINISHED = "thinking without an end"  # why what a model wrote is unscored that never came to an answer
+# Why what a model wrote is unscored that never came to an answer.
+UNFINISHED = curable("thinking without an end", "give it more room: --metadata thinking_tokens=N")
 
 _FORMATS: Mapping[str, Any] = load_yaml(__package__, "thinking.yaml")
 _THOUGHTS: list[Mapping[str, Any]] = _FORMATS["thoughts"]

@@ -106,7 +106,7 @@ def corrected_beside(results: Path, task: str) -> Path | None:
 
 def _beside(results: Path, name: str, ending: str) -> Path | None:
     date = date_in_name(results)
-    found = results.with_name(f"{name}_{date}{ending}")
+    found = results.parent / f"{name}_{date}{ending}"
     return found if date and found.is_file() else None
 
 

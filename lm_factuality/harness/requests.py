@@ -20,6 +20,7 @@ from lm_eval.api.model import LM, TemplateLM
 from tqdm import tqdm
 
 from lm_factuality.ground.errors import ModelError
+from lm_factuality.ground.reasons import curable
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.prefix_cache import try_prefix_cache
 from lm_factuality.harness.scored import ScoredContinuation
@@ -31,6 +32,9 @@ REQUEST_TYPE = "scored_loglikelihood"
 _SERVER_CHUNK = 64  # requests that are sent again one by one if one of them fails
 _REFUSALS = (400, 413, 422)  # HTTP: bad request, content too large, unprocessable
 MAX_FAILURES = 8  # failures in a row after which the server counts as gone
+
+_TOO_LONG = curable("more than a window", "take a model with a longer window, or a larger --metadata window=N")
+_NO_NUMBER = curable("the log-probability is", "try dtype=float32 in --model_args")
 
 Answer: TypeAlias = tuple[float | None, bool] | str
 """A log-probability and whether the continuation is the likeliest, or the reason why there is none."""
@@ -140,7 +144,7 @@ class Encoder:
             return _result("the completion has no tokens of its own", 0, False)
         longest = self.longest if window is None else min(window, self.longest)
         if count >= longest:
-            return _result(f"the completion has {count} tokens, more than a window of {longest} has room for", count, True)
+            return _result(f"the completion has {count} tokens, {_TOO_LONG} of {longest} has room for", count, True)
         truncated = len(context_ids) + count > longest
         if window is not None:
             context_ids = context_ids[-(window - count) :]
@@ -212,7 +216,7 @@ def logprob_of(answer: Answer) -> tuple[float | None, str]:
     if isinstance(answer, str):
         return None, answer
     if answer[0] is None or not math.isfinite(answer[0]):
-        return None, f"the log-probability is {answer[0]}"
+        return None, f"{_NO_NUMBER} {answer[0]}"
     return float(answer[0]), ""
 
 

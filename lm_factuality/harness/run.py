@@ -4,11 +4,12 @@ The traps: credentials in the model's arguments, which lm_eval writes to the res
 know which model answered; an output folder that cannot be written, which lm_eval passes over with a warning.
 """
 
+import contextlib
 import hashlib
 import json
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -19,6 +20,7 @@ from lm_factuality.ground.files import check_writable
 from lm_factuality.ground.secrets import secrets_within
 from lm_factuality.ground.suite import find_config, read_config
 from lm_factuality.harness.internals import internal
+from lm_factuality.harness.outputs import number_of
 from lm_factuality.harness.own_data import YAML_FOLDER
 
 
@@ -36,15 +38,27 @@ def register_models() -> None:
 logger = logging.getLogger(__name__)
 
 
-def run(arguments: Sequence[str]) -> set[Path]:
-    """Runs lm_eval with the command-line ``arguments`` that follow ``run``; returns the results files that it wrote.
+@dataclass(frozen=True)
+class Finished:
+    """A run that is over: lm_eval's results, the file at ``path`` below ``output`` with them (None where they are not kept), and
+    the reasons of each task's ``unscored`` rows."""
+
+    content: Mapping[str, Any]
+    path: Path | None
+    output: Path | None
+    unscored: Mapping[str, Sequence[str]]
+
+
+def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda finished: None) -> set[Path]:
+    """Runs lm_eval with the command-line ``arguments`` that follow ``run``; returns the results files that it wrote. What came of
+    it is handed to ``show``, by the first of several processes, before the failures of judges are raised.
 
     Raises:
         ConfigError, DataError: as the module says, and for tasks that nobody knows.
         BackendDown: a judge could not be asked; results and generations are saved.
     """
     from lm_factuality.harness import judging, retrieved
-    from lm_factuality.harness.suite_task import SuiteTask, cautions, is_first_process
+    from lm_factuality.harness.suite_task import SuiteTask, is_first_process, run_tasks
     from lm_factuality.harness.tasks import with_suite
 
     internal("lm_eval.utils:setup_logging")()
@@ -70,9 +84,10 @@ def run(arguments: Sequence[str]) -> set[Path]:
     if output:
         check_writable(Path(output).parent if output.endswith(".json") else Path(output), "results")
     retrieved.latest = {}
-    cautions.clear()
+    run_tasks.clear()
     try:
-        parsed.func(parsed)
+        with _readable_tables() as contents:
+            parsed.func(parsed)
     except ValueError as error:
         if str(error).startswith("Tasks not found"):
             raise _unknown_tasks(str(error)) from error
@@ -81,12 +96,41 @@ def run(arguments: Sequence[str]) -> set[Path]:
     saved = _results_files(output) - before if is_first_process() else set()
     for results in saved:
         retrieved.write(results, rows)
-    for task, caution in cautions.items() if is_first_process() else ():  # again below the table, where they are read
-        logger.warning("%s: %s", task, caution)
+    for content in contents[:1]:
+        unscored = {name: each.unscored for name, each in run_tasks.items()}
+        show(Finished(content, max(saved, default=None), Path(output) if saved else None, unscored))
     judging.raise_failures()
     if output and not saved and is_first_process():
         raise DataError(f"{output}: lm_eval saved no results; its log above says why")
     return saved
+
+
+@contextlib.contextmanager
+def _readable_tables() -> Iterator[list[Mapping[str, Any]]]:
+    """lm_eval's tables without what is not for readers, and the results that it prints, once it has."""
+    from lm_factuality.harness.suite_task import told
+
+    utils, make_table, printed = internal("lm_eval.utils"), internal("lm_eval.utils:make_table"), list[Mapping[str, Any]]()
+
+    def readable(content: Mapping[str, Any], column: str = "results", sort_results: bool = False) -> str:
+        printed.append(content)
+        rows = {
+            name: {key: value for key, value in values.items() if _is_for_readers(key, value, told(name).is_shown)}
+            for name, values in content[column].items()
+        }
+        return str(make_table({**content, column: rows}, column, sort_results))
+
+    utils.make_table = readable
+    try:
+        yield printed
+    finally:
+        utils.make_table = make_table
+
+
+def _is_for_readers(key: str, value: Any, is_shown: Callable[[str], bool]) -> bool:
+    name, comma, _ = key.partition(",")
+    is_number = number_of(value) is not None
+    return not comma or (is_number and is_shown(name.removesuffix("_stderr")))
 
 
 def _config_file(path: str | None) -> dict[str, Any]:

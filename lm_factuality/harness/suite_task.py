@@ -3,9 +3,10 @@
 import abc
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -26,6 +27,7 @@ from lm_factuality.harness.tasks import wrong_name
 logger = logging.getLogger(__name__)
 
 SPLIT = "test"
+UNSCORED = "unscored"  # the metric that counts rows without a score; their values are the reasons
 _KEPT = ("task", "task_alias", "tag")
 _SHOWN = 300  # characters of a text that a report's example shows
 
@@ -76,6 +78,8 @@ class Declared(Protocol):
 
     @property
     def prompts(self) -> Path | None: ...
+
+    def score(self, name: str) -> Any: ...
 
     def aggregations(self, **families: Sequence[str]) -> dict[str, Aggregation]: ...
 
@@ -142,8 +146,8 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
                 "answer a prompt, so a second run would count the same answer several times; leave out --use_cache"
             )
         if caution := self.config.metadata.get("caution"):
-            cautions[str(self.config.task)] = " ".join(str(caution).split())
-            _warn_once(f"{self.config.task}: {cautions[str(self.config.task)]}")
+            _warn_once(f"{self.config.task}: {' '.join(str(caution).split())}")
+        told(str(self.config.task)).is_shown = self.is_shown
         if _why_without:
             _warn_once(f"standard errors are absent: {_why_without}")
         if self.generates:
@@ -212,8 +216,20 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         return {}
 
     def aggregation(self) -> dict[str, Aggregation]:
-        """How each metric becomes one number."""
-        return self.declared.aggregations(**self.families())
+        """How each metric becomes one number; why rows are unscored is kept for the end of the run."""
+        found = self.declared.aggregations(**self.families())
+        if counts := found.get(UNSCORED):
+            found[UNSCORED] = replace(counts, value=partial(self._count_unscored, counts.value))
+        return found
+
+    def _count_unscored(self, how_many: Callable[[Sequence[Any]], float], reasons: Sequence[str | None]) -> float:
+        told(str(self.config.task)).unscored = tuple(filter(None, reasons))
+        return how_many(reasons)
+
+    def is_shown(self, metric: str) -> bool:
+        """Whether a metric is for readers, and not one of the many that stand in the results file beside these."""
+        score = self.declared.score(metric)
+        return metric == UNSCORED or bool(score is not None and score.label)
 
     def higher_is_better(self) -> dict[str, bool]:
         return self.declared.higher_is_better(tuple(self.aggregation()))
@@ -266,7 +282,22 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         return config
 
 
-cautions: dict[str, str] = {}  # of each task that was made in this process, for the end of a run
+@dataclass
+class Told:
+    """What a task tells the end of a run: which of its metrics are for readers, and why rows are unscored."""
+
+    is_shown: Callable[[str], bool] = lambda name: True
+    unscored: tuple[str, ...] = ()
+
+
+run_tasks: dict[str, Told] = {}  # by the name of each task that was made since the run began
+
+
+def told(task: str) -> Told:
+    """What ``task`` tells."""
+    return run_tasks.setdefault(task, Told())
+
+
 _warned: set[str] = set()
 
 

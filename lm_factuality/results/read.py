@@ -49,7 +49,7 @@ def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
     """
     try:
         content: Mapping[str, Any] = parse_json(path.read_text(encoding="utf-8"))
-        found = _results_file(path, content)
+        found = to_results_file(path, content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise DataError(
@@ -73,7 +73,8 @@ def date_of(file: ResultsFile) -> str:
         raise DataError(f"{file.path}: 'date' is {file.date:.6g}, no number of seconds since 1970") from error
 
 
-def _results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
+def to_results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
+    """What lm_eval writes to ``path``, without the scores that people's labels correct."""
     config = _mapping(content, "config")
     # A group has results, but no config.
     names = [name for name in _mapping(content, "results", True) if name in _mapping(content, "configs", True)]

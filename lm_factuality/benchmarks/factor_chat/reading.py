@@ -4,10 +4,12 @@ import math
 import re
 from collections.abc import Sequence
 
+from lm_factuality.ground.reasons import curable
 from lm_factuality.ground.thinking import UNFINISHED, plain
 from lm_factuality.harness.scored import WordAnswer
 
 _MARKS = " >#\"'(["
+_ALONE = curable(" alone", "try --apply_chat_template, or --metadata answers=logprobs")  # see read_word
 _NAMED = re.compile(r"(?:(?:the|my) )?(?:final )?answer(?: is)?(?: ?:| ) ?", re.IGNORECASE)
 _BUT = re.compile(
     r"\b(?:but|however|except|although|though|unless|only|mostly|part(?:ly|ially)|wrong|not|nothing|\w+n't)\b", re.IGNORECASE
@@ -48,7 +50,7 @@ def read_word(text: str, words: Sequence[str]) -> int | str:
     ]
     read = {[word.lower() for word in words].index(match["word"].lower()) for match in found if match}
     if len(read) != 1:
-        return "two answers that differ" if read else f"none of {', '.join(words)} alone"
+        return "two answers that differ" if read else f"none of {', '.join(words)}{_ALONE}"
     (place,) = read
     rests = [match["rest"] for match in found if match]
     if len(words) == 2 and any(_BUT.search(rest) if place == 0 else _BUT.match(rest.lstrip(" ,;.-")) for rest in rests):

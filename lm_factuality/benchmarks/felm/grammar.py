@@ -11,9 +11,13 @@ import re
 from collections.abc import Iterator
 
 from lm_factuality.ground.packaged import load_words
+from lm_factuality.ground.reasons import curable
 
-NO_ANSWER, NOTHING, MORE = "no answer line", "nothing after 'Answer:'", "more than ids after 'Answer:'"
-DIFFER, CUT_BEFORE, CUT_WITHIN = "two answers that differ", "cut off before the answer", "cut off in the answer"
+_LONGER = "a larger --gen_kwargs max_gen_toks=N"
+_AS_CHAT = f"try --apply_chat_template, or {_LONGER}"
+NO_ANSWER, NOTHING = curable("no answer line", _AS_CHAT), curable("nothing after 'Answer:'", _AS_CHAT)
+MORE, DIFFER = "more than ids after 'Answer:'", "two answers that differ"
+CUT_BEFORE, CUT_WITHIN = curable("cut off before the answer", _LONGER), curable("cut off in the answer", _LONGER)
 
 _WORDS = load_words(__package__)
 _HEAD = re.compile(rf"^[ >#-]*(?:{_WORDS['answer']}) ?(?::|$)", re.IGNORECASE | re.MULTILINE)

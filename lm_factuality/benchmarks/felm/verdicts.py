@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from lm_factuality.benchmarks.felm import grammar
 from lm_factuality.benchmarks.felm.counts import JudgedResponse
+from lm_factuality.ground.reasons import curable
 from lm_factuality.ground.thinking import UNFINISHED, plain, without_thinking
 
 PROTOCOLS = ("paper", "code")
@@ -24,6 +25,7 @@ class Verdict:
     reason: str | None = None
 
 
+EMPTY = curable("empty output", "try --apply_chat_template")
 _SCRIPT_DIGITS = 4000  # the most that Python reads into one number; the script itself fails on longer ones
 
 
@@ -38,7 +40,7 @@ def read_verdict(output: str, num_units: int, protocol: str = "paper", is_cut_of
     if protocol == "code":
         return Verdict(_as_the_script(answer, num_units))
     if not (text := plain(answer)):
-        return Verdict(None, "empty output")
+        return Verdict(None, EMPTY)
     said = grammar.read(text, num_units, is_cut_off)
     return Verdict(None, said) if isinstance(said, str) else Verdict(said)
 

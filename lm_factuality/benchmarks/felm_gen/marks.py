@@ -10,12 +10,13 @@ from lm_factuality.benchmarks.felm.evidence import choose
 from lm_factuality.benchmarks.felm.questions import segment_text
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import Verdict, vote
+from lm_factuality.ground.reasons import curable
 
 MARK_PROMPT = "felm_gen/mark_segments"
 ErrorType = Literal["knowledge", "reasoning", "irrelevant", "fooled"]
 TYPES: tuple[str, ...] = get_args(ErrorType)
 UNTYPED = "untyped"  # an error of which the judge does not say the type; the lexical judge never does
-_NO_EVIDENCE = "no evidence"
+_NO_EVIDENCE = curable("no evidence", "name a judge that needs none (docs/judges.md), or give it pages to read")
 
 
 class WrongSegment(Reply):

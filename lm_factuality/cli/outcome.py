@@ -1,0 +1,89 @@
+"""The last screen of a run: a line a task, why items are unscored and what cures it, what the data warns of, what to do next."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lm_factuality.benchmarks import find_benchmark
+from lm_factuality.benchmarks.chosen import figure, headline, score_called
+from lm_factuality.benchmarks.warned import warnings_of
+from lm_factuality.cli.printing import print_corrected
+from lm_factuality.ground.console import print_table
+from lm_factuality.ground.reasons import reasons_of
+from lm_factuality.results.read import to_results_file
+
+if TYPE_CHECKING:
+    from lm_factuality.benchmarks.chosen import Figure
+    from lm_factuality.benchmarks.declaration import Benchmark, Score
+    from lm_factuality.harness.outputs import TaskResult
+    from lm_factuality.harness.run import Finished
+
+_REASONS = 3  # of a task that are named
+_BETTER = {True: " ↑", False: " ↓", None: ""}
+
+
+def print_outcome(finished: Finished) -> None:
+    """The suite's tasks of a run; of those that were not to be scored only what to do next."""
+    file = to_results_file(finished.path or Path(), finished.content)
+    tasks = [(task, benchmark) for task in file.tasks if (benchmark := find_benchmark(task.kind))]
+    if any(task.metrics for task, _ in tasks):
+        rows = [_row(task, benchmark) for task, benchmark in tasks]
+        notes = [note for task, benchmark in tasks for note in _notes(task, benchmark, finished.unscored.get(task.task, ()))]
+        sys.stdout.write("\n")
+        print_table("Outcome", ("task", "score", "#value", "#95% interval", "#rows", "#unscored"), rows, notes)
+        print_corrected([file])
+    for line in _next(finished, tasks) if tasks else ():
+        sys.stdout.write(f"{line}\n")
+
+
+def _row(task: TaskResult, benchmark: Benchmark) -> tuple[str, ...]:
+    score, found = _headline(task, benchmark)
+    count = f"{task.effective:,}" if task.effective == task.num_samples else f"{task.effective:,}/{task.num_samples:,}"
+    unit = "" if benchmark.unscored_unit == "rows" else f" {benchmark.unscored_unit}"
+    lost = f"{int(task.metrics.get('unscored', 0)):,}{unit}"
+    name = f"{score.label}{_BETTER[score.higher]}"
+    if found is None:
+        return task.task, name, "none", "", count, lost
+    ends = "" if found.low is None or found.high is None else score.between(found.low, found.high)
+    return task.task, name, _written(score, found.value), ends, count, lost
+
+
+def _headline(task: TaskResult, benchmark: Benchmark) -> tuple[Score, Figure | None]:
+    score = score_called(task.kind, headline(task) or benchmark.headlines[0])
+    return score, figure(task, score.name)
+
+
+def _written(score: Score, value: float) -> str:
+    return score.write(value) + ("%" if score.unit == "%" and score.times == 100 else "")
+
+
+def _notes(task: TaskResult, benchmark: Benchmark, unscored: Sequence[str]) -> Iterator[str]:
+    reasons = reasons_of(unscored)
+    yield from (f"{task.task}: {reason}" for reason in reasons[:_REASONS])
+    if others := reasons[_REASONS:]:
+        yield f"{task.task}: {sum(each.items for each in others)} × other reasons, named in the samples"
+    score, found = _headline(task, benchmark)
+    if found and found.floor is not None:
+        yield f"{task.task}: knowing nothing scores {_written(score, found.floor)} on these rows"
+    yield from (f"{task.task}: {warning}" for warning in warnings_of(task))
+
+
+def _next(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> Iterator[str]:
+    """What to do next: judge what was only generated, measure a judge that has no certificate, look at the samples."""
+    if finished.output is None:
+        yield "Nothing was kept. To see each sample: the same command with --output_path DIR --log_samples"
+    for task, benchmark in tasks:
+        if benchmark.generation is not None and not task.metrics and task.samples:
+            options = ["--samples", str(task.samples), "--judge", "CONFIG", "--out", str(task.samples.with_suffix(""))]
+            yield f"To judge it: {shlex.join(['lm-factuality', 'judge', task.kind, *options])}"
+    advised = {each.text.partition("; run ")[2] for task, benchmark in tasks for each in benchmark.certified(task.metadata)}
+    yield from (f"To know how far to trust its judge: {command}" for command in sorted(filter(None, advised)))
+    if finished.output and any(task.metrics for task, _ in tasks):
+        report = ["report", str(finished.output), "--out", str(finished.output.parent / f"{finished.output.stem}-report")]
+        yield f"To look at it: {shlex.join(['lm-factuality', *report])}"
+        if not any(task.samples for task, _ in tasks):
+            yield "With --log_samples in the run the report shows each sample."
