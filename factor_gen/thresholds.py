@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from factor_gen.records import ERROR_TYPES, whole
-from lm_factuality.ground.drawing import new_figure, save_figure
 from lm_factuality.ground.errors import DataError, did_you_mean, refuse
+from lm_factuality.ground.plots import new_figure, save_figure
 from lm_factuality.ground.statistics import defined
 from lm_factuality.ground.tables import Record, jsonl_rows, read_table
 
@@ -202,7 +202,7 @@ def draw_thresholds(curves: Mapping[str, Curve], path: Path) -> None:
     """Draws the curves by the names of their filters, every threshold beside its point, with 95% intervals.
 
     Raises:
-        ConfigError: matplotlib is not installed, or the name does not end in .png, .svg or .pdf.
+        ConfigError: the name does not end in .png, .svg or .pdf.
         DataError: the file cannot be written.
     """
     figure = new_figure(6.5, 4.5)

@@ -3,6 +3,7 @@ its tasks, with the section that the page of any benchmark can have."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,16 +12,17 @@ from markupsafe import Markup
 from judges.backends import capabilities
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certified_rates import by_certificate
-from lm_factuality.benchmarks.declaration import Benchmark, Measure, Run, Score, undeclared
+from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Measure, Run, Score, undeclared
 from lm_factuality.benchmarks.pairs import Pair, Scored, compare
 from lm_factuality.benchmarks.rows import is_number
 from lm_factuality.ground.html import render
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.plots import Dot
-from lm_factuality.ground.statistics import Z95
+from lm_factuality.ground.statistics import interval
 from lm_factuality.harness.outputs import Corrected, ResultsFile, TaskResult, number_of
 
 RETRIEVAL = "hf-ralm"
+LEAST_ROWS = 10  # of fewer pages show no score, only its interval
 
 
 def without_retrieval(variant: str) -> str | None:
@@ -191,7 +193,7 @@ class Figure:
     score (see ``Benchmark.unscored_unit``), ``worst`` and ``best`` the score if all of those were wrong, or right. ``caution`` is
     what to know of the judge that gave it; ``corrected`` is the score without the judge's errors, by people's labels or, without
     any, by its certificate, and ``uncorrected`` why its certificate does not correct it; ``floor`` is what
-    knowing nothing scores.
+    knowing nothing scores; ``counted`` how many rows the score is of.
     """
 
     metric: str
@@ -207,6 +209,12 @@ class Figure:
     corrected: Corrected | None = None
     uncorrected: str = ""
     floor: float | None = None
+    counted: int = LEAST_ROWS
+
+    @property
+    def is_few(self) -> bool:
+        """Whether it is of too few rows to be shown as a score."""
+        return self.counted < LEAST_ROWS
 
 
 def headline(task: TaskResult) -> str | None:
@@ -218,27 +226,31 @@ def headline(task: TaskResult) -> str | None:
 
 
 def figure(task: TaskResult, metric: str) -> Figure | None:
-    """``metric`` of ``task`` with its 95% interval, which is normal from the standard error and, for shares, cut at 0 and 1. None
-    where the task has no such metric, or it is not defined."""
+    """``metric`` of ``task`` with its 95% interval (see ``lm_factuality.ground.statistics.interval``). None where the task has
+    no such metric, or it is not defined."""
     value = number_of(task.metrics.get(metric))
     if value is None:
         return None
     stderr = number_of(task.stderrs.get(metric))
-    low, high = (None, None) if stderr is None else (value - Z95 * stderr, value + Z95 * stderr)
     measure, benchmark = measure_of(task, metric), find_benchmark(task.kind)
-    is_share = metric.startswith("acc") if benchmark is None else measure is not None and measure.is_share
-    if low is not None and high is not None and is_share:
-        low, high = max(0.0, low), min(1.0, high)
+    if benchmark is None and metric.startswith("acc"):
+        measure = ACCURACY
+    # What has no measure is a count, or as negative as a log-probability.
+    bounds = (measure.low, measure.high) if measure else (0.0 if value >= 0 else -math.inf, math.inf)
+    counted = benchmark.counted(task, metric) if benchmark else task.effective
+    ends = None if stderr is None else interval(value, stderr, *bounds, counted)
+    low, high = ends or (None, None)
     unscored = int(number_of(task.metrics.get("unscored")) or 0)
     worst, best = (number_of(task.metrics.get(f"{metric}_{bound}")) for bound in ("worst", "best"))
     judge = task.metadata.get("judge_config")
     judges = [judge, judge.get("first"), judge.get("then")] if isinstance(judge, Mapping) else []
     caution = next(filter(None, (capabilities(str((each or {}).get("backend"))).caution for each in judges)), "")
-    benchmark = find_benchmark(task.kind)
     found = task.corrected.get(metric) or (by_certificate(benchmark, task, metric) if benchmark else None)
     corrected, why_not = (None, found) if isinstance(found, str) else (found, "")
     floor = benchmark.floor(task, metric) if benchmark else None
-    return Figure(metric, value, low, high, stderr, task.effective, unscored, worst, best, caution, corrected, why_not, floor)
+    return Figure(
+        metric, value, low, high, stderr, task.effective, unscored, worst, best, caution, corrected, why_not, floor, counted
+    )
 
 
 def measure_of(task: TaskResult, metric: str) -> Measure | None:

@@ -23,7 +23,7 @@ from lm_factuality.ground.html import Column
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.statistics import Aggregation
 from lm_factuality.harness.generation import Generation
-from lm_factuality.harness.outputs import ResultsFile, TaskResult
+from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -243,6 +243,18 @@ class Comparison(Protocol):
         """The files that were written, and notes on what is in none."""
 
 
+def scored_of(task: TaskResult) -> int:
+    """How many rows have a score. Items that are counted otherwise than in rows can be more than these."""
+    return max(0, task.effective - int(number_of(task.metrics.get("unscored")) or 0))
+
+
+def answered(task: TaskResult, metric: str) -> int:
+    """The same where a model may decline: the rows that are answered and have a score; of the share of answers all rows."""
+    share = number_of(task.metrics.get("respond_ratio"))
+    declined = 0 if share is None or metric == "respond_ratio" else round((1 - share) * task.effective)
+    return max(0, scored_of(task) - declined)
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """A benchmark.
@@ -251,7 +263,8 @@ class Benchmark:
     that it has counts. ``keep`` takes from a sample what is needed to score it again, and ``recount`` says how, given all rows.
     ``generation`` gives, for benchmarks that a judge marks, what the judge does, with the settings of a task's metadata.
     ``instance`` turns a sample into an exported record, about the score ``instance_score`` (default: the headline).
-    ``floor`` gives what knowing nothing scores on a task's rows, for a score that has such a floor.
+    ``floor`` gives what knowing nothing scores on a task's rows, for a score that has such a floor; ``counted`` how many rows a
+    score is of (default: those that are not unscored).
     ``notes`` says what sets a run apart besides its data and limits, ``comparison`` what is compared besides headlines, and
     ``shown_beside`` names the kind whose comparison shows this one's headline. ``unit`` is what a sample is, ``unscored_unit``
     what the count of unscored items counts. ``is_pooled`` says that scores are of pooled counts, whose standard errors are
@@ -282,6 +295,7 @@ class Benchmark:
     instance_score: str | None = None
     notes: Callable[[ResultsFile, TaskResult], Iterable[str]] | None = None
     floor: Callable[[TaskResult, str], float | None] = lambda task, metric: None
+    counted: Callable[[TaskResult, str], int] = lambda task, metric: scored_of(task)
     comparison: Comparison | None = None
     shown_beside: str | None = None
     unit: str = "rows"

@@ -22,27 +22,20 @@ def options(parser: argparse.ArgumentParser) -> None:
 def quickstart(parsed: argparse.Namespace) -> int:
     """Runs both parts and prints a table of each."""
     os.environ.setdefault("LMEVAL_LOG_LEVEL", "WARNING")
-    from lm_factuality.ground.console import print_table
+    from lm_factuality.ground.console import interval, print_table, shown
     from lm_factuality.sample.quickstart import TASK, judge_sample, quickstart
 
-    rows = [
-        (
-            score.checkpoint,
-            f"{score.parameters:,}",
-            f"{score.accuracy:.1%}",
-            f"{100 * score.low:.1f} - {score.high:.1%}",
-            f"{score.floor:.1%}",
-            str(score.num_rows),
-            str(score.unscored),
-        )
-        for score in quickstart(parsed.output)
-    ]
+    rows = []
+    for score in quickstart(parsed.output):
+        found = score.accuracy
+        shares = shown(found.value), interval((found.low, found.high)), shown(found.floor)
+        rows.append((score.checkpoint, f"{score.parameters:,}", *shares, str(found.n), str(found.unscored)))
     print_table(
         f"{TASK}: is the true sentence likelier than three minimally edited ones?",
         ("checkpoint", "#parameters", "#factor_acc", "#95% interval", "#floor", "#rows", "#unscored"),
         rows,
         (
-            "Intervals: percentile bootstrap over documents; floor: what knowing nothing scores.",
+            "Intervals: clustered by document; floor: what knowing nothing scores.",
             f"lm_eval's results and samples: {parsed.output}",
         ),
     )

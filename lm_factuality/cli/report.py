@@ -22,7 +22,6 @@ def report(parsed: argparse.Namespace) -> int:
 
     Raises:
         DataError: the results cannot be used, or ``--out`` is something else.
-        ConfigError: matplotlib is not installed.
     """
     from lm_factuality.report.build import build_report
 

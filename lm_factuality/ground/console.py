@@ -37,9 +37,9 @@ def shown(value: float | None, form: str = ".1%") -> str:
     return "-" if value is None or math.isnan(value) else format(value, form)
 
 
-def interval(ends: Sequence[float] | None, form: str = ".1%") -> str:
+def interval(ends: Sequence[float | None] | None, form: str = ".1%") -> str:
     """An interval of a table."""
-    return " - ".join(shown(end, form) for end in ends) if ends and not any(map(math.isnan, ends)) else "-"
+    return " - ".join(shown(end, form) for end in ends) if ends and not any(shown(end) == "-" for end in ends) else "-"
 
 
 def counted(counts: Mapping[str, int]) -> str:

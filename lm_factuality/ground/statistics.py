@@ -15,6 +15,8 @@ Floats = NDArray[np.float64]
 
 Z95 = 1.959963984540054  # half the width of a 95% interval, in standard errors of a normal distribution
 Z80 = 0.8416212335729143  # the quantile of a normal distribution that 80% lie below
+_ROUNDING = 1e-9  # a standard error that is none
+_MOST, _MOST_EXPONENT = 1e100, 300.0  # no score is near that, but a file may hold it
 _DRAWN = 1 << 20  # numbers in memory while whole tables are drawn again
 
 
@@ -86,6 +88,37 @@ def bootstrap_interval(
     values, weights = _drawn_sums(np.array(list(sums.values())), resamples, seed).T
     low, high = np.quantile(values / weights, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def interval(
+    value: float, stderr: float, low: float = -math.inf, high: float = math.inf, n: int = 0
+) -> tuple[float, float] | None:
+    """The 95% interval of a score that lies between ``low`` and ``high``, by which every table, page and file shows it.
+
+    Between two bounds it is Wilson's, with as many trials as would give ``stderr`` (so clusters count: Dean and Pagano, 2015), or
+    ``n`` rows where all are at one end and ``stderr`` is 0. With a lower bound alone it is normal in the logarithm, otherwise
+    normal. None where rows that do not differ say nothing about the error.
+    """
+    if not 0 <= stderr <= _MOST or abs(value) > _MOST:
+        return None
+    is_certain = stderr <= _ROUNDING * max(1.0, abs(value))
+    if math.isinf(low) or math.isinf(high):
+        if is_certain:
+            return None
+        if math.isinf(low) or value <= 0:
+            return value - Z95 * stderr, value + Z95 * stderr
+        factor = math.exp(min(Z95 * stderr / value, _MOST_EXPONENT))
+        return max(low, value / factor), value * factor
+    share = min(1.0, max(0.0, (value - low) / (high - low)))
+    spread = share * (1 - share)
+    trials = min(n, _MOST) if is_certain or spread <= _ROUNDING else spread * ((high - low) / stderr) ** 2
+    if trials <= 0 or (is_certain and spread > _ROUNDING):
+        return None
+    shrunk = 1 + Z95**2 / trials
+    middle = (share + Z95**2 / (2 * trials)) / shrunk
+    half = Z95 * math.sqrt(spread / trials + (Z95 / (2 * trials)) ** 2) / shrunk
+    ends = max(0.0, middle - half), min(1.0, middle + half)
+    return low + (high - low) * ends[0], low + (high - low) * ends[1]
 
 
 def pooled_stderr(

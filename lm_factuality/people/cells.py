@@ -6,8 +6,8 @@ from pathlib import Path
 
 from lm_factuality.benchmarks.declaration import Table
 from lm_factuality.ground.agreement import Measure
-from lm_factuality.ground.drawing import new_figure, save_figure
 from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.plots import new_figure, save_figure
 from lm_factuality.ground.settings import Number
 
 Figures = dict[str, dict[str, dict[str, Number]]]

@@ -60,7 +60,6 @@ def build_report(paths: Sequence[Path], out: Path, title: str = "Factuality repo
 
     Raises:
         DataError: there are no results, a file cannot be used, or ``out`` exists and is no report.
-        ConfigError: matplotlib is not installed.
     """
     with whole_folder(out, MARK) as part:
         chosen = choose(paths)

@@ -105,7 +105,6 @@ def draw(runs: Sequence[Run], figures: Sequence[Published], folder: Path, file_f
     """The plots of all benchmarks that have some: the files that were written, and notes on what is in none.
 
     Raises:
-        ConfigError: matplotlib is not installed.
         DataError: ``folder`` is a file or cannot be written to.
     """
     written, notes = [], []

@@ -7,15 +7,14 @@ import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING
 
+from lm_factuality.benchmarks.chosen import Figure, figure
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import write_lines
-from lm_factuality.ground.statistics import Outcome, bootstrap_interval, clustered_stderr, mean
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.run import run
-from lm_factuality.harness.samples import read_samples
+from lm_factuality.results.read import read_results_file
 
 if TYPE_CHECKING:
     from lm_factuality.sample.biography_truth import Measure
@@ -27,17 +26,11 @@ PAGE, VERDICTS = "biographies.html", "verdicts.jsonl"
 
 @dataclass(frozen=True)
 class Score:
-    """Accuracy of one checkpoint, with its interval, and what knowing nothing scores, as shares; ``unscored`` counts rows."""
+    """Accuracy of one checkpoint."""
 
     checkpoint: str
     parameters: int
-    accuracy: float
-    stderr: float
-    low: float
-    high: float
-    floor: float
-    num_rows: int
-    unscored: int
+    accuracy: Figure
 
 
 @dataclass(frozen=True)
@@ -78,17 +71,12 @@ def quickstart(output: Path) -> list[Score]:
 
 
 def _score(checkpoint: str, folder: Path, target: Path) -> Score:
-    samples = max(target.glob(f"*/samples_{TASK}_*.jsonl"), key=lambda path: path.name)  # names end in the time of the run
-    outcomes: list[Outcome | None] = []
-    floors: list[float] = []
-    for sample in read_samples(samples):
-        right = sample["factor_acc"]
-        outcomes.append(None if right is None else Outcome(right, sample["doc"]["doc_id"]))
-        floors += [sample["floor"]] if right is not None else []
+    results = max(target.glob("*/results_*.json"), key=lambda path: path.name)  # names end in the time of the run
+    (task,) = read_results_file(results).tasks
+    found = figure(task, "factor_acc")
+    assert found is not None
     parameters = json.loads((folder / "training.json").read_text(encoding="utf-8"))["parameters"]
-    accuracy, unscored = mean(outcomes), outcomes.count(None)
-    interval = bootstrap_interval(outcomes)
-    return Score(checkpoint, parameters, accuracy, clustered_stderr(outcomes), *interval, fmean(floors), len(outcomes), unscored)
+    return Score(checkpoint, parameters, found)
 
 
 def judge_sample(output: Path) -> JudgedSample:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 
 import pytest
 
@@ -101,10 +100,3 @@ def test_a_folder_that_is_a_file_is_an_error(tmp_path, capsys):
     (tmp_path / "plots").write_text("", encoding="utf-8")
     assert main(["compare", *FIGURES, "--plots", str(tmp_path / "plots")]) == 1
     assert "cannot be written" in capsys.readouterr().err
-
-
-def test_without_matplotlib_the_command_to_install_it_is_named(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert main(["compare", *FIGURES, "--plots", str(tmp_path)]) == 1
-    assert "pip install 'lm-factuality[report]'" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []

@@ -8,6 +8,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
 
 from lm_factuality.ground.statistics import (
     NOT_DEFINED,
@@ -15,6 +18,7 @@ from lm_factuality.ground.statistics import (
     Outcome,
     bootstrap_interval,
     clustered_stderr,
+    interval,
     mean,
     pooled_interval,
 )
@@ -106,3 +110,43 @@ def test_memory_of_a_bootstrap_does_not_grow_with_rows_times_draws():
 
     assert peak(400) < peak(100) + 2**20
     assert peak(400) < 40 * 2**20  # of one matrix 128 MB
+
+
+@pytest.mark.parametrize(("right", "rows"), [(0, 3), (3, 3), (15, 20), (1, 369)])
+def test_the_interval_of_plain_rows_is_wilsons(right, rows):
+    share = right / rows
+    expected = binomtest(right, rows).proportion_ci(method="wilson")
+    found = interval(share, math.sqrt(share * (1 - share) / rows), 0, 1, rows)
+    assert found == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+@given(
+    st.floats(0, 1),
+    st.floats(0, 2),
+    st.integers(1, 10**6),
+    st.sampled_from([(0, 1), (-1, 1), (0, 2), (1, math.inf), (0, math.inf)]),
+)
+def test_an_interval_holds_its_score_and_stays_in_range(share, stderr, rows, bounds):
+    low, high = bounds
+    value = low + share * (10 if math.isinf(high) else high - low)
+    ends = interval(value, stderr, low, high, rows)
+    if ends is not None:
+        assert ends[0] <= value + 1e-9
+        assert value <= ends[1] + 1e-9
+        assert ends[0] < ends[1]
+        assert low - 1e-9 <= ends[0] or value <= low
+        assert ends[1] <= high
+
+
+def test_an_interval_of_rows_that_do_not_differ_is_not_known_unless_all_are_at_one_end():
+    assert interval(0.5, 0.0, 0, 1, 9) is None
+    assert interval(3.0, 0.0, 0, math.inf, 9) is None
+    low, high = interval(1.0, 0.0, 0, 1, 3)
+    assert low < 0.5
+    assert high == 1
+
+
+def test_an_interval_far_from_both_bounds_is_normal():
+    assert interval(0.5, 0.01, 0, 1) == pytest.approx((0.5 - 0.0196, 0.5 + 0.0196), rel=1e-3)
+    assert interval(20.0, 0.1, 1) == pytest.approx((20 - 0.196, 20 + 0.196), rel=1e-3)
+    assert interval(-2.0, 0.1) == pytest.approx((-2.196, -1.804), rel=1e-3)

@@ -169,7 +169,7 @@ def test_plots_say_what_they_show_and_have_their_numbers_beneath(visit):
         assert browser.execute_script("return document.getElementById(arguments[0]).textContent", title).startswith("my_factor")
         assert "70.0" in browser.execute_script("return document.getElementById(arguments[0]).textContent", description)
     browser.find_element("css selector", ".plot summary").click()
-    assert "1B 70.0 60.2 – 79.8" in " ".join(texts(browser, ".plot:first-child tbody tr"))
+    assert "1B 70.0 59.5 – 78.7" in " ".join(texts(browser, ".plot:first-child tbody tr"))
     ids = browser.execute_script("return [...document.querySelectorAll('[id]')].map((e) => e.id)")
     assert len(ids) == len(set(ids))
 

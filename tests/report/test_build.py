@@ -49,7 +49,7 @@ def test_figures_stand_with_interval_bounds_and_unscored_count(tmp_path):
     write_results(tmp_path / "r", {"my_factor": factor_task([*RIGHT, None, None])})
     build_report([tmp_path / "r"], tmp_path / "out")
     shown = text_of(read(tmp_path / "out", "factor.html"))
-    assert "75.0 65.2 – 84.8 worst 60.0, best 80.0" in shown
+    assert "75.0 64.1 – 83.4 worst 60.0, best 80.0" in shown
     assert re.search(r"2 of 10 ", shown)
     assert "2 unscored" in text_of(read(tmp_path / "out", "index.html"))
 

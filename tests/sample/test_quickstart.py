@@ -18,14 +18,14 @@ def scores(tmp_path_factory):
 
 
 def test_the_larger_knows_more_than_the_smaller_and_both_more_than_chance(scores):
-    larger, smaller = scores["larger"], scores["smaller"]
-    assert larger.accuracy >= 0.60
-    assert larger.accuracy >= smaller.accuracy + 0.05
+    larger, smaller = scores["larger"].accuracy, scores["smaller"].accuracy
+    assert larger.value >= 0.60
+    assert larger.value >= smaller.value + 0.05
     assert smaller.low > 0.25
     assert larger.unscored == smaller.unscored == 0
-    assert larger.num_rows >= 300
+    assert larger.n >= 300
     for score in (larger, smaller):
-        assert score.low < score.accuracy < score.high
+        assert score.low < score.value < score.high
         assert score.high - score.low == pytest.approx(2 * 1.96 * score.stderr, rel=0.1)
 
 
@@ -34,7 +34,7 @@ def test_the_table_is_readable(monkeypatch, tmp_path, capsys, scores):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["quickstart", "--output", str(tmp_path)]) == 0
     output = capsys.readouterr().out
-    assert re.search(r"larger +[\d,]+ +\d\d\.\d% +\d\d\.\d - \d\d\.\d% +25\.5% +\d{3} +0", output)
+    assert re.search(r"larger +[\d,]+ +\d\d\.\d% +\d\d\.\d% - \d\d\.\d% +25\.5% +\d{3} +0", output)
     assert "lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor" in output
 
 

@@ -16,7 +16,7 @@ from lm_factuality.benchmarks.biographies.summary import SCORES
 from lm_factuality.benchmarks.biographies.viewer.content import align, page_content, statuses
 from lm_factuality.benchmarks.biographies.viewer.document import build_page
 from lm_factuality.benchmarks.chosen import Chosen, Entry
-from lm_factuality.benchmarks.declaration import Benchmark, Instance, Sample, Samples
+from lm_factuality.benchmarks.declaration import Benchmark, Instance, Sample, Samples, answered
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.plots import dots
@@ -110,6 +110,7 @@ BENCHMARK = Benchmark(
     recount=recount,
     generation=generation,
     instance=instance,
+    counted=answered,
     sources=(AMBIGBIO, AMBIGBIO_DECISIONS, LLAMA, LLAMA_DECISIONS, NAMES, PEOPLE_FILE),
     former_mark="d_factscore",
     order=30,

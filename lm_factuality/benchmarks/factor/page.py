@@ -57,6 +57,12 @@ def _value(entry: Entry) -> float:
     return found.value if found else -1.0
 
 
+def _floor(entries: Sequence[Entry]) -> tuple[str, float] | None:
+    """What knowing nothing scores on the rows, which is the same for all models but for what they have no score on."""
+    found = next((found.floor for entry in entries if (found := entry.figure(entry.headline)) and found.floor is not None), None)
+    return None if found is None else ("floor", 100 * found)
+
+
 def _perplexities(likely: Mapping[str, Entry | None]) -> list[Score]:
     """Per token, where a run has it, before per byte."""
     return [score for score in shown_scores([each for each in likely.values() if each]) if score.measure == PERPLEXITY]
@@ -73,7 +79,10 @@ def _by_size(task: str, entries: Sequence[Entry]) -> Mapping[str, Any] | None:
     if len(points) < 2:
         return None
     title = f"{task} accuracy by model size"
-    return {"drawing": scatter(title, "parameters", "accuracy, %", points, by_size=True), "numbers": numbers}
+    return {
+        "drawing": scatter(title, "parameters", "accuracy, %", points, by_size=True, reference=_floor(entries)),
+        "numbers": numbers,
+    }
 
 
 def _by_perplexity(
@@ -90,7 +99,8 @@ def _by_perplexity(
             points.append(Point(entry.model.short, series(entry.model.family, entry.model.variant), across, up))
     if not points or score is None:
         return None
-    drawing = scatter(f"{task} accuracy against perplexity", score.label.lower(), "accuracy, %", points)
+    title = f"{task} accuracy against perplexity"
+    drawing = scatter(title, score.label.lower(), "accuracy, %", points, reference=_floor(entries))
     numbers = [(point.label, f"{point.x.value:.2f}", point.y) for point in points]
     return {"drawing": drawing, "numbers": numbers, "is_per_token": score.label.endswith("per token")}
 
@@ -103,7 +113,7 @@ def _by_type(task: str, entries: Sequence[Entry]) -> Mapping[str, Any] | None:
     few = entries[:_MOST_SERIES]
     rows = [(score.label, {each.model.label: dot for each in few if (dot := each.dot(score))}) for score in scores]
     title, models = f"{task} accuracy by error type", [entry.model.label for entry in few]
-    drawing = dots(title, "true completion beats the contradiction, %", rows, models, reference=50)
+    drawing = dots(title, "true completion beats the contradiction, %", rows, models, ("chance", 50))
     return {"drawing": drawing, "scores": scores + [_versus(name) for name in sorted(names) if name.startswith(MARGIN_VERSUS)]}
 
 
@@ -139,7 +149,7 @@ def _retrieval(chosen: Chosen, task: str) -> Mapping[str, Any] | None:
     return {
         "drawing": dots(f"{task} with and without retrieval", "accuracy, %", drawn, ["without", "with retrieval"]),
         "numbers": [(f"{label}, {name}", "", dot) for label, ends in drawn for name, dot in ends.items()],
-        "gain": dots(f"{task}, gain by retrieval", "gain, points", gain_rows, ["gain"], reference=0) if gains else None,
+        "gain": dots(f"{task}, gain by retrieval", "gain, points", gain_rows, ["gain"], ("", 0)) if gains else None,
         "gains": gains,
         "rows": [(other, entry, score, pairs.get(entry.model.id)) for other, entry, score in both],
     }

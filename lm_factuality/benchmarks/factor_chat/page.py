@@ -44,7 +44,9 @@ def _section(task: str, entries: Sequence[Entry]) -> Markup:
         letters=letters,
         positions=[replace(position, name=name, label=name.removeprefix(POSITION)) for name in names],
         caution=next((entry.result.metadata["caution"] for entry in letters if "caution" in entry.result.metadata), ""),
-        drawing=scatter(f"{task} calibration", "probability of true, %", "true completions, %", points) if points else None,
+        drawing=scatter(f"{task} calibration", "probability of true, %", "true completions, %", points, diagonal=True)
+        if points
+        else None,
         bins=[(entry.model.label, *each) for entry, bins in drawn for each in bins],
     )
 

@@ -16,7 +16,7 @@ from lm_factuality.benchmarks.factor_generation.people import PEOPLE
 from lm_factuality.benchmarks.factor_generation.recount import recount
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.statistics import Aggregation, mean
-from lm_factuality.harness.outputs import TaskResult
+from lm_factuality.harness.outputs import TaskResult, number_of
 from lm_factuality.harness.samples import keep_verdict, responses_of, verdict_of
 
 
@@ -33,6 +33,13 @@ class FactorGenerationAudit(PromptAudit):
         means = sample["doc"].get("mean_logprob") or []
         is_above = any(mean is not None and mean > HIGHEST_LOGPROB for mean in means)
         return "a mean log-probability is above 0" if is_above else None
+
+
+def counted(task: TaskResult, metric: str) -> int:
+    """The rows that have a fact; of accuracies the share of them whose generations say something of it."""
+    rows = task.effective - (number_of(task.metrics.get("without_fact")) or 0)
+    said = 1 - (number_of(task.metrics.get("neutral_pooled")) or 0) if metric.startswith("accuracy") else 1
+    return round(rows * said)
 
 
 _NOTE = "Section 6 of the paper: the model goes on where a true and a false completion part, and a judge marks what it says."
@@ -94,6 +101,7 @@ BENCHMARK = Benchmark(
     keep=keep_verdict,
     recount=recount,
     generation=lambda metadata: FACTOR_GENERATION,
+    counted=counted,
     audit=FactorGenerationAudit,
     model_outputs=("mean_logprob", "factor_acc"),
     unscored_unit="generations",

@@ -6,7 +6,7 @@ from lm_factuality.benchmarks.biographies.records import from_record
 from lm_factuality.benchmarks.biographies.viewer.content import align, statuses
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import scores_section
-from lm_factuality.benchmarks.declaration import Benchmark, Instance, Sample, Samples
+from lm_factuality.benchmarks.declaration import Benchmark, Instance, Sample, Samples, answered
 from lm_factuality.benchmarks.longform.judging import LongForm, generation, recount
 from lm_factuality.benchmarks.longform.metrics import SCORES, Tally
 from lm_factuality.benchmarks.longform.people import PEOPLE
@@ -74,6 +74,7 @@ BENCHMARK = Benchmark(
     recount=recount,
     generation=generation,
     instance=instance,
+    counted=answered,
     sources=SOURCES,
     order=35,
     lead="How much of what a model writes at length is supported by what is known, and how much does it tell?",

@@ -52,7 +52,7 @@ def build_site(
 
     Raises:
         DataError: no submissions, or ``out`` is something else than a leaderboard.
-        ConfigError: reports are asked for and matplotlib is not installed, or ``rules`` has none.
+        ConfigError: ``rules`` has none.
     """
     submissions = submissions.resolve()  # a link that the user names is meant; those below are not followed
     folders = find_submissions(submissions)

@@ -21,8 +21,8 @@ from judges.lexical.comparison import compare
 from judges.lexical.model import COEFFICIENTS, LexicalModel, load_model
 from judges.lexical.words import Passage, parse_passage
 from lm_factuality.ground.console import print_table
-from lm_factuality.ground.drawing import new_figure, save_figure
 from lm_factuality.ground.errors import DataError, FactualityError
+from lm_factuality.ground.plots import new_figure, save_figure
 from lm_factuality.ground.records import read_text
 from lm_factuality.ground.statistics import pooled_interval
 

@@ -24,14 +24,15 @@ ACCURACY_SCORE = SCORES[0]
 class Point:
     """A model on a corpus: accuracy in percent beside perplexity; None stands for what is not known.
 
-    ``num_tokens`` is what its tokenizer makes of the corpus, ``name`` and ``variant`` are those of its results file, and
-    ``scored`` has what the rows contribute to the accuracy.
+    ``ends`` are those of the accuracy's 95% interval, ``num_tokens`` is what its tokenizer makes of the corpus, ``name`` and
+    ``variant`` are those of its results file, and ``scored`` has what the rows contribute to the accuracy.
     """
 
     task: str
     model: str
     accuracy: float
     stderr: float | None = None
+    ends: tuple[float, float] | None = None
     perplexity: float | None = None
     perplexity_stderr: float | None = None
     byte_perplexity: float | None = None
@@ -76,6 +77,7 @@ def points_of_runs(runs: Sequence[Run]) -> tuple[list[Point], list[str]]:
             run.label,
             100 * accuracy.value,
             stderr,
+            None if accuracy.low is None or accuracy.high is None else (100 * accuracy.low, 100 * accuracy.high),
             size=size,
             name=run.file.model,
             variant=run.file.variant,
