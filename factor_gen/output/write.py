@@ -124,7 +124,8 @@ def _write_rows(settings: BuildSettings, items: Iterable[Chosen | Example], fold
 
 def _task_yaml(settings: BuildSettings) -> str:
     """The task that lm_eval runs: in need of nothing but the rows beside it, so that the folder can be moved. It reads the whole
-    prefix and cuts it to the window in tokens of the model."""
+    prefix and cuts it to the window in tokens of the model. Prefix and completion are a document's text as it stands, with any
+    space between the two in the prefix, as in the authors' files."""
     about = {"language": settings.corpus.language, "license": settings.corpus.license}
     content = {
         "task": settings.name,
@@ -132,7 +133,7 @@ def _task_yaml(settings: BuildSettings) -> str:
         "output_type": "multiple_choice",
         "test_split": "test",
         "num_fewshot": 0,
-        "metadata": {"version": 1.0, **about, "window": 1024, "columns": {"prefix": PREFIX}},
+        "metadata": {"version": 1.0, **about, "window": 1024, "join": "authors", "columns": {"prefix": PREFIX}},
     }
     return _HEAD.format(name=settings.name) + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
 

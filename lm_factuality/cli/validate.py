@@ -25,11 +25,18 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run-code", action="store_true", help="import the Python that a YAML names; only for YAMLs of people you trust"
     )
+    parser.add_argument(
+        "--tokenizer", metavar="PATH|NAME", help="list the FACTOR rows whose prefix has other tokens alone than with a completion"
+    )
     parser.add_argument("--data-dir", help="local folder with the published files, instead of downloads")
 
 
 def validate(
-    targets: Sequence[str], include_path: Sequence[str] = (), data_dir: str | None = None, run_code: bool = False
+    targets: Sequence[str],
+    include_path: Sequence[str] = (),
+    data_dir: str | None = None,
+    run_code: bool = False,
+    tokenizer: str | None = None,
 ) -> list[Report]:
     """A report on every target: a task YAML, a data file in the columns of FACTOR's authors, or the name of a task, a group or a
     tag. With ``run_code`` the Python that a YAML of others names is imported, otherwise refused."""
@@ -38,17 +45,18 @@ def validate(
     from lm_factuality.harness.tasks import find_configs
 
     reports = []
+    given = {"tokenizer": tokenizer} if tokenizer else {}
     for target in targets:
         path = Path(target)
         if path.suffix.lower() in FORMATS:
-            config = {"task": path.stem, "dataset_path": str(path.absolute()), "metadata": {"config_source": target}}
+            config = {"task": path.stem, "dataset_path": str(path.absolute()), "metadata": {"config_source": target, **given}}
             reports.append(_check(target, config, data_dir))
             continue
         for name, found in find_configs(target, include_path, run_code):
             if isinstance(found, FactualityError):
                 reports.append(Report(name, tuple(str(found).split("\n"))))
                 continue
-            report = _check(name, found, data_dir)
+            report = _check(name, {**found, "metadata": {**(found.get("metadata") or {}), **given}} if given else found, data_dir)
             if not isinstance(found.get("class"), type):
                 problem = f"{name}: no FACTOR task: it does not include tasks/factor/_factor.yaml, which names the class"
                 report = replace(report, problems=(problem, *report.problems))
@@ -72,12 +80,14 @@ def _check(target: str, config: dict[str, Any], data_dir: str | None) -> Report:
 def _print(parsed: argparse.Namespace) -> int:
     from lm_factuality.harness.suite_task import shortened
 
-    reports = validate(parsed.targets, parsed.include_path, parsed.data_dir, parsed.run_code)
+    reports = validate(parsed.targets, parsed.include_path, parsed.data_dir, parsed.run_code, parsed.tokenizer)
     for each in reports:
         count = len(each.problems)
         verdict = f"{count} problem{'s'[: count > 1]}" if count else "sound"
         sys.stdout.writelines(f"{problem}\n" for problem in each.problems)
         sys.stdout.write(f"{each.target}: {verdict}; {each.num_rows} rows, {each.num_requests} requests\n")
+        if each.seam:
+            sys.stdout.write(f"  prefix and completion of the first row: {each.seam}\n")
         if each.example:
             sys.stdout.write(f"  context of the first row: {shortened(each.example[0][0], keep_end=True)!r}\n")
             for index, (_, continuation) in enumerate(each.example):

@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 REQUEST_TYPE = "scored_loglikelihood"
 
 _SERVER_CHUNK = 64  # requests that are sent again one by one if one of them fails
+_LISTED, _SEAM = 20, 12  # rows, and characters on either side, of texts whose tokens are others where they are joined
 _REFUSALS = (400, 413, 422)  # HTTP: bad request, content too large, unprocessable
 MAX_FAILURES = 8  # failures in a row after which the server counts as gone
 
@@ -90,6 +91,10 @@ def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: boo
         encoder.encode(request)
         for request in tqdm(requests, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
     ]
+    for task, rows in encoder.changed.items():
+        listed = ", ".join(map(str, sorted(rows)[:_LISTED])) + (", ..." if len(rows) > _LISTED else "")
+        said = "%s: in %d rows the prefix has other tokens alone than with a completion, which begins inside one: %s; row %d: %s"
+        logger.warning(said, task, len(rows), listed, *min(rows.items()))
     to_score = [each for each in encoded if isinstance(each, Encoded)]
     answers = iter(score(lm, to_score, disable_tqdm))
     return [
@@ -122,11 +127,13 @@ def is_a(lm: LM, name: str) -> bool:
 
 
 class Encoder:
-    """Turns texts into tokens as the authors' script does, each context once."""
+    """Turns texts into tokens as the authors' script does, each context once. ``changed`` holds, by task and row, the end and
+    the beginning of texts whose context has other tokens alone than with its continuation."""
 
     def __init__(self, lm: TemplateLM) -> None:
         self._lm = lm
         self._contexts: dict[str, list[int]] = {}
+        self.changed: dict[str, dict[int, str]] = {}
         self.longest = _longest_input(lm)
         self._fingerprint = _fingerprint(lm)
         adds_bos = bool(getattr(lm, "add_bos_token", False))
@@ -139,6 +146,9 @@ class Encoder:
         if context == "" and self._lm.prefix_token_id is None:
             return _result("the prefix is empty and the tokenizer has no first token", 0, False)
         context_ids, continuation_ids = self._split(context, continuation)
+        if context and context_ids != self._contexts[context]:
+            rows = self.changed.setdefault(str(request.task_name), {})
+            rows.setdefault(int(request.doc_id or 0), f"{context[-_SEAM:]!r} + {continuation[:_SEAM]!r}")
         count = len(continuation_ids)
         if count == 0:
             return _result("the completion has no tokens of its own", 0, False)

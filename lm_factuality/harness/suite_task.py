@@ -93,13 +93,14 @@ class Declared(Protocol):
 @dataclass(frozen=True)
 class Report:
     """What ``lm-factuality validate`` finds in one task: every problem, each naming its place; ``example`` holds the requests of
-    the first row, as (context, continuation), if they can be built."""
+    the first row, as (context, continuation), if they can be built, and ``seam`` shows where the two meet."""
 
     target: str
     problems: tuple[str, ...]
     num_rows: int = 0
     num_requests: int = 0
     example: tuple[tuple[str, str], ...] = ()
+    seam: str = ""
 
 
 class SuiteTask(ConfigurableTask):  # type: ignore[misc]

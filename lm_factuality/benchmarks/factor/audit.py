@@ -5,7 +5,7 @@ from itertools import combinations, takewhile
 from typing import Any
 
 from lm_factuality.benchmarks.audit import MORE_TOKENS, OTHER_REQUEST, Expected, Sample, impossible_logprob, requests_of
-from lm_factuality.benchmarks.factor.scoring import join
+from lm_factuality.benchmarks.factor.joining import AUTHORS, DOLA, Join
 
 _SAME = 1e-9  # nats: a model's numbers are equal or lie further apart
 _MORE = 8  # tokens; of the published rows SmolLM2's tokenizer makes at most 1 more than what differs has bytes
@@ -17,7 +17,8 @@ class FactorAudit:
 
     def __init__(self, expected: Expected) -> None:
         self._window = expected.metadata.get("window")
-        self._protocol = str(expected.metadata.get("protocol", "paper"))
+        rule = DOLA if expected.metadata.get("protocol") == DOLA else expected.metadata.get("join", AUTHORS)
+        self._join = Join(str(rule), str(expected.metadata.get("delimiter", " ")))
         limits = [each for each in (self._window, expected.max_length) if isinstance(each, int)]
         self._limit = min(limits) if limits else None
         self._count = expected.count
@@ -25,7 +26,7 @@ class FactorAudit:
 
     def wrong_request(self, sample: Sample) -> str | None:
         doc = sample["doc"]
-        expected = [[*join(doc["prefix"], choice, self._protocol), self._window] for choice in doc["choices"]]
+        expected = [[*self._join(doc["prefix"], choice), self._window] for choice in doc["choices"]]
         return None if requests_of(sample) == expected else OTHER_REQUEST
 
     def impossible(self, sample: Sample) -> str | None:
@@ -44,7 +45,7 @@ class FactorAudit:
         means = [total / count for total, count in zip(sums, counts, strict=True)]
         if any(0 < abs(one - other) < _SAME for each in (sums, means) for one, other in combinations(each, 2)):
             return "two choices are nearer to each other than a model's numbers can be"
-        texts = [join(doc["prefix"], each, self._protocol) for each in doc["choices"]]
+        texts = [self._join(doc["prefix"], each) for each in doc["choices"]]
         (_, true), of_true = texts[doc["gold"]], counts[doc["gold"]]
         for (before, text), count in zip(texts, counts, strict=True):
             own = None if self._count is None else self._count(text)

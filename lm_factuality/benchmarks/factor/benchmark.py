@@ -116,6 +116,6 @@ BENCHMARK = Benchmark(
     lead=LEAD,
     sections=sections,
     samples=SAMPLES,
-    settings=("protocol", "window", "spacing"),
+    settings=("protocol", "window", "spacing", "join", "delimiter"),
     people=PEOPLE,
 )

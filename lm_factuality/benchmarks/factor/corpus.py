@@ -2,7 +2,8 @@
 
 The YAML uses lm_eval's own keys where it has them (``dataset_path``, ``dataset_kwargs``, ``test_split``, ``doc_to_text``,
 ``doc_to_choice``, ``doc_to_target``) and ``metadata`` for the rest: ``source`` (a name of the registry), ``columns``,
-``spacing``, ``window``, ``protocol``, ``dola_prefix`` (the column of prefixes by that protocol, if another), ``caution``.
+``spacing``, ``window``, ``join`` and ``delimiter`` (see ``joining``), ``protocol``, ``dola_prefix`` (the column of prefixes by
+that protocol, if another), ``caution``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from lm_factuality.benchmarks.declaration import wrong_metrics
+from lm_factuality.benchmarks.factor.joining import AUTHORS, DELIMITER, DOLA, Join
 from lm_factuality.benchmarks.factor.metrics import SCORES
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import STRICT, TASK, read_settings
@@ -72,9 +74,20 @@ class TableYaml(BaseModel):
     include: Any = None
 
 
-class _Metadata(BaseModel):
+class Joined(BaseModel):
+    """Of metadata: how prefix and completion become one text; by default the authors' files by their rule."""
+
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
+    join: Literal["authors", "delimiter"] | None = None
+    delimiter: Text = None
+
+    def rule(self, source: str | None) -> Join:
+        default = AUTHORS if source and self.delimiter is None else DELIMITER
+        return Join(self.join or default, " " if self.delimiter is None else self.delimiter)
+
+
+class _Metadata(Joined):
     source: Text = None
     columns: Columns | None = None
     spacing: Literal["published", "normalised"] | None = None
@@ -112,6 +125,7 @@ class Corpus:
     normalise_spacing: bool = False
     window: int | None = PAPER_WINDOW
     protocol: str = "paper"
+    join: Join = field(default_factory=Join)
 
 
 def parse_corpus(config: Mapping[str, Any]) -> Corpus:
@@ -120,7 +134,7 @@ def parse_corpus(config: Mapping[str, Any]) -> Corpus:
     Raises:
         ConfigError: listing every key that is unknown, missing or of the wrong type.
     """
-    problems = list(wrong_metrics(SCORES, config.get("metric_list")))
+    problems = [*wrong_metrics(SCORES, config.get("metric_list")), *wrong_join(config)]
     if not (metadata_of(config).get("source") or config.get("dataset_path")):
         problems.append("no data: give dataset_path (a CSV, JSONL or Parquet file, or a dataset on the Hub)")
     yaml = read_yaml(_FactorYaml, config, problems)
@@ -143,7 +157,15 @@ def parse_corpus(config: Mapping[str, Any]) -> Corpus:
         normalise_spacing=metadata.spacing == "normalised",
         window=window,
         protocol=metadata.protocol,
+        join=Join(DOLA) if metadata.protocol == DOLA else metadata.rule(metadata.source),
     )
+
+
+def wrong_join(config: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with ``join`` and ``delimiter`` together."""
+    metadata = metadata_of(config)
+    if metadata.get("join") == AUTHORS and metadata.get("delimiter") is not None:
+        yield "metadata.delimiter: 'join: authors' has no delimiter; keep one of the two"
 
 
 def metadata_of(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -4,8 +4,7 @@ A model is right on a row if the true completion has the highest mean log-probab
 ``acc_bytes`` means per UTF-8 byte. By the protocol ``paper`` a tie for the highest is not right; by ``code`` it goes to the
 first of equal choices, as in the authors' script, whose first choice is always the true one, so that a model of constant
 scores gets 100%. What is not a finite number is unscored by all; in the scripts it would be right. ``dola`` is how papers on
-decoding score, after the script of DoLa (Chuang et al., 2024): sums decide, a tie is right, and a space always stands before a
-completion.
+decoding score, after the script of DoLa (Chuang et al., 2024): sums decide, and a tie is right.
 
 The finer scores change where accuracy does not yet, so small models and small differences show there first. They are defined as
 lm_eval defines its continuous metrics of multiple choice: ``bits_per_byte`` is the information in the true completion, in bits
@@ -42,17 +41,6 @@ class RowScore:
     truncated: bool
     finer: Mapping[str, float] = field(default_factory=dict)
     unscored: str = ""
-
-
-def join(prefix: str, completion: str, protocol: str = "paper") -> tuple[str, str]:
-    """The context and the continuation to score, as the authors' script joins them: the space that ends a prefix moves to
-    the front of the completion, whose own leading spaces go; any other prefix is joined as it is. DoLa's script puts a space
-    between the two, whatever they end and begin with."""
-    if protocol == "dola":
-        return prefix, " " + completion
-    if prefix.endswith(" "):
-        return prefix[:-1], " " + completion.lstrip(" ")
-    return prefix, completion.lstrip(" ")
 
 
 def score_row(

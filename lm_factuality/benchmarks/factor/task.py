@@ -8,9 +8,9 @@ from lm_eval.api.instance import Instance
 from lm_factuality.benchmarks.factor import metrics
 from lm_factuality.benchmarks.factor.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor.corpus import Corpus, parse_corpus
+from lm_factuality.benchmarks.factor.joining import first_seam, odd_seams, tell_seam, tokenizer_of
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import document, spacing_leak, suspicions
-from lm_factuality.benchmarks.factor.scoring import join
 from lm_factuality.ground.errors import refuse
 from lm_factuality.harness import requests
 from lm_factuality.harness.scored import ScoredContinuation
@@ -50,21 +50,26 @@ class FactorTask(SuiteTask):
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
         self._corpus = self.corpus_of(config)
         own = {"output_type": "multiple_choice", "doc_to_text": "prefix", "doc_to_target": "gold"}
-        return Settings(own, {"window": self._corpus.window, "protocol": self._corpus.protocol})
+        corpus = self._corpus
+        return Settings(own, {"window": corpus.window, "protocol": corpus.protocol, **corpus.join.about})
 
     @classmethod
     def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
         """Every row that cannot be scored or should not be trusted; the example has a request for each choice of the first."""
-        loaded = load_corpus(cls.corpus_of(config), data_dir)
+        corpus = cls.corpus_of(config)
+        loaded = load_corpus(corpus, data_dir)
         rows = loaded.rows
-        problems = loaded.all_problems(target, [*suspicions(rows), *((target, what) for what in spacing_leak(rows))])
+        encode = tokenizer_of((config.get("metadata") or {}).get("tokenizer"))
+        leaks = ((target, what) for what in spacing_leak(rows))
+        problems = loaded.all_problems(target, [*suspicions(rows), *odd_seams(rows, corpus.join, encode), *leaks])
         first = [] if loaded.problems else build(cls, config, data_dir, limit=1).instances
         example = tuple((each.args[0], each.args[1] if isinstance(each.args[1], str) else "") for each in first)
-        return Report(target, problems, len(rows), sum(len(row.choices) for row in rows), example)
+        return Report(target, problems, len(rows), sum(len(row.choices) for row in rows), example, first_seam(rows, corpus.join))
 
     def read_documents(self) -> list[dict[str, Any]]:
         loaded = load_corpus(self._corpus, self._data_dir)
         refuse(loaded.problems)
+        tell_seam(self._corpus.task, loaded.rows, self._corpus.join)
         warn_of_unusable(self._corpus.task, "rows", [row for row in loaded.rows if row.problem], len(loaded.rows))
         self._error_types = tuple(sorted({kind for row in loaded.rows for kind in row.error_types if kind}))
         self.config.metadata["data"] = dict(loaded.provenance)
@@ -72,10 +77,10 @@ class FactorTask(SuiteTask):
         return [document(row) | protocol for row in loaded.rows]
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
-        """One request a choice, joined to the prefix as the protocol's script does."""
-        protocol, window = self._corpus.protocol, self._corpus.window
+        """One request a choice, joined to the prefix by the corpus's rule."""
+        join, window = self._corpus.join, self._corpus.window
         return [
-            Instance(requests.REQUEST_TYPE, doc, (*join(ctx, choice, protocol), window), index, **without_chat(kwargs))
+            Instance(requests.REQUEST_TYPE, doc, (*join(ctx, choice), window), index, **without_chat(kwargs))
             for index, choice in enumerate(doc["choices"])
         ]
 

@@ -111,7 +111,7 @@ BENCHMARK = Benchmark(
     page="factor",
     sections=sections,
     samples=SAMPLES,
-    settings=("protocol", "window", "spacing", "contradiction"),
+    settings=("protocol", "window", "spacing", "join", "delimiter", "contradiction"),
     judged_steps=(JudgedStep("marking generations", (), "all scores"),),
     people=PEOPLE,
 )

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TypeAlias
 
+from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN, Join
 from lm_factuality.benchmarks.factor.rows import Row
-from lm_factuality.benchmarks.factor.scoring import join
 
 FIRST = "first"  # the choice of a contradiction that is no error type
 
@@ -69,8 +69,9 @@ def find_edit(true: str, false: str) -> Edit:
     return Edit(true, false, stem, _span(true, ours[start:our_end]), _span(false, theirs[start:their_end]))
 
 
-def find_fact(row: Row, choice: str = FIRST) -> MinimalFact | str:
-    """The minimal fact of ``row``, or the reason why it has none. ``choice`` is ``first`` or an error type."""
+def find_fact(row: Row, choice: str = FIRST, join: Join = AUTHORS_JOIN) -> MinimalFact | str:
+    """The minimal fact of ``row``, whose texts ``join`` joins, or the reason why it has none. ``choice`` is ``first`` or an error
+    type."""
     if row.problem:
         return row.problem
     reason = ""

@@ -8,9 +8,10 @@ from typing import Any
 from lm_eval.api.instance import Instance
 
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
+from lm_factuality.benchmarks.factor.joining import tell_seam
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row, document
-from lm_factuality.benchmarks.factor.scoring import join, score_row
+from lm_factuality.benchmarks.factor.scoring import score_row
 from lm_factuality.benchmarks.factor_generation import FACTOR_GENERATION, by_support, metrics
 from lm_factuality.benchmarks.factor_generation.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor_generation.facts import FIRST, MinimalFact, find_fact
@@ -65,7 +66,8 @@ class FactorGenerationTask(JudgedTask):
             raise ConfigError(f"{self._corpus.where}: protocol dola scores choices; open generation knows paper and code")
         self._scores: dict[int, dict[str, Any]] = {}
         self._choice = str(metadata.get("contradiction", FIRST))
-        about = {"window": self._corpus.window, "protocol": self._corpus.protocol, "contradiction": self._choice}
+        corpus = self._corpus
+        about = {"window": corpus.window, "protocol": corpus.protocol, **corpus.join.about, "contradiction": self._choice}
         if not reads_prompt(self._judge_config):
             about["caution"] = by_support.CAUTION
         return FACTOR_GENERATION, Settings({"doc_to_text": "prompt", "doc_to_target": "true"}, about)
@@ -93,8 +95,9 @@ class FactorGenerationTask(JudgedTask):
                 f"{self._corpus.where}: metadata.contradiction: found {self._choice!r}, expected {FIRST} or an error type "
                 f"({known}){did_you_mean(self._choice, [FIRST, *types])}"
             )
+        tell_seam(self._corpus.task, rows, self._corpus.join)
         warn_of_unusable(self._corpus.task, "rows", [row for row in rows if row.problem], len(rows))
-        facts = [find_fact(row, self._choice) for row in rows]
+        facts = [find_fact(row, self._choice, self._corpus.join) for row in rows]
         if not any(isinstance(fact, MinimalFact) for fact in facts):
             raise DataError(f"{self._corpus.task}: no row has a minimal fact, the first because: {facts[0]}")
         self.config.metadata["data"] = dict(loaded.provenance)
@@ -108,7 +111,7 @@ class FactorGenerationTask(JudgedTask):
             Instance(
                 requests.REQUEST_TYPE,
                 doc,
-                (*join(doc["prefix"], choice), self._corpus.window),
+                (*self._corpus.join(doc["prefix"], choice), self._corpus.window),
                 index,
                 (task, doc_id, 1),
                 **arguments,

@@ -17,13 +17,16 @@ from lm_factuality.benchmarks.factor.corpus import (
     Column,
     Columns,
     Corpus,
+    Joined,
     TableYaml,
     Window,
     metadata_of,
     null_as_text,
     read_yaml,
     to_corpus,
+    wrong_join,
 )
+from lm_factuality.benchmarks.factor.joining import Join
 from lm_factuality.benchmarks.perplexity.metrics import SCORES
 from lm_factuality.ground.errors import did_you_mean
 from lm_factuality.ground.settings import STRICT
@@ -51,7 +54,7 @@ class _Metadata(BaseModel):
     ] = None
 
 
-class _RowsMetadata(_Metadata):
+class _RowsMetadata(_Metadata, Joined):
     """Of a FACTOR file."""
 
     columns: Columns | None = None  # type: ignore[assignment]
@@ -98,13 +101,15 @@ def parse_texts(config: Mapping[str, Any]) -> TextCorpus:
     is_file = from_rows and str(metadata.documents_of).lower().endswith(tuple(LOADERS.values()))
     source = None if is_file else metadata.documents_of
     path = metadata.documents_of if is_file else yaml.dataset_path
-    table = to_corpus(yaml, config, path, source=source, columns=columns, window=metadata.window)
+    join = metadata.rule(source) if isinstance(metadata, _RowsMetadata) else Join()
+    table = to_corpus(yaml, config, path, source=source, columns=columns, window=metadata.window, join=join)
     return TextCorpus(table, from_rows, text, metadata.window, metadata.stride)
 
 
 def _problems(config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[str]:
     """What more than one key is about."""
     yield from wrong_metrics(SCORES, config.get("metric_list"))
+    yield from wrong_join(config)
     documents_of = metadata.get("documents_of")
     if documents_of and config.get("dataset_path"):
         yield "dataset_path and metadata.documents_of both name the texts; keep one"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN, Join
 from lm_factuality.benchmarks.factor.load import Loaded, column_names, find_table, table_rows
 from lm_factuality.benchmarks.factor.rows import (
     HALF_A_PAIR,
@@ -24,7 +25,6 @@ from lm_factuality.benchmarks.factor.rows import (
     cell_text,
     encodable,
 )
-from lm_factuality.benchmarks.factor.scoring import join
 from lm_factuality.benchmarks.perplexity.corpus import TextCorpus
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.tables import Table
@@ -57,14 +57,14 @@ def load_texts(corpus: TextCorpus, data_dir: str | Path | None = None) -> Loaded
         if described.columns.prefix is None and WHOLE_PREFIX in names:
             described = replace(described, columns=described.columns.model_copy(update={"prefix": WHOLE_PREFIX}))
         rows = table_rows(described, table)
-        documents, dropped = rebuild(rows)
+        documents, dropped = rebuild(rows, described.join)
         provenance |= {"rows": len(rows), "rows_in_longer_texts": dropped}
     else:
         documents = _texts(corpus, table)
     return Loaded(tuple(documents), {**provenance, "documents": len(documents)}, table.problems)
 
 
-def rebuild(rows: Sequence[Row]) -> tuple[list[Document], int]:
+def rebuild(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> tuple[list[Document], int]:
     """The documents that ``rows`` come from, as the module says, and how many rows' texts stand in those of others."""
     texts = ["".join(join(row.prefix, row.choices[row.gold])) if row.choices else row.prefix for row in rows]
     plain = [_plain(text) for text in texts]

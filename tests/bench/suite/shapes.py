@@ -14,9 +14,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW, parse_corpus
+from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN as join
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row
-from lm_factuality.benchmarks.factor.scoring import join
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.models.tree.forest import Forest, plant
 

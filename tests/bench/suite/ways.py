@@ -17,8 +17,8 @@ from typing import Any
 import yaml
 
 from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW
+from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN as join
 from lm_factuality.benchmarks.factor.rows import Row
-from lm_factuality.benchmarks.factor.scoring import join
 from lm_factuality.ground.files import write_lines, write_text
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.sample.quickstart import TASK

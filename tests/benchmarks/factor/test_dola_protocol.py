@@ -151,9 +151,10 @@ def test_the_audit_expects_the_protocols_requests(tmp_path, checkpoint, evaluate
             for n, each in enumerate(samples[0]["arguments"])
         },
     }
+    assert metadata["join"] == "dola"
     audit = {
-        protocol: FactorAudit(Expected(metadata={**metadata, "protocol": protocol}, max_length=256))
-        for protocol in ("dola", "paper")
+        protocol: FactorAudit(Expected(metadata={**metadata, "protocol": protocol, "join": join}, max_length=256))
+        for protocol, join in (("dola", "dola"), ("paper", "authors"))
     }
     assert audit["dola"].wrong_request(sample) is None
     assert audit["paper"].wrong_request(sample) is not None

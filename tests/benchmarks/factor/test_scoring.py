@@ -7,7 +7,7 @@ import pytest
 from scipy.special import softmax
 
 from lm_factuality.benchmarks.factor.metrics import FINER, row_metrics
-from lm_factuality.benchmarks.factor.scoring import join, score_row
+from lm_factuality.benchmarks.factor.scoring import score_row
 from lm_factuality.harness.scored import ScoredContinuation
 
 CHOICES = ("four", "sixsix", "eighteig", "ten ten te")
@@ -15,21 +15,6 @@ CHOICES = ("four", "sixsix", "eighteig", "ten ten te")
 
 def scores(*values, tokens=(2, 2, 2, 2)):
     return [ScoredContinuation(value, False, count, False) for value, count in zip(values, tokens, strict=True)]
-
-
-@pytest.mark.parametrize(
-    ("prefix", "completion", "joined"),
-    [
-        ("It rained. ", "He left.", ("It rained.", " He left.")),
-        ("It rained.  ", "He left.", ("It rained. ", " He left.")),
-        ("It rained. ", "  He left.", ("It rained.", " He left.")),
-        ("It rained.\n", "He left.", ("It rained.\n", "He left.")),
-        ("Answer:", "  He left.", ("Answer:", "He left.")),
-        ("", "He left.", ("", "He left.")),
-    ],
-)
-def test_prefix_and_completion_are_joined_as_the_authors_script_does(prefix, completion, joined):
-    assert join(prefix, completion) == joined
 
 
 def test_tokens_sums_and_bytes_can_name_different_winners():
@@ -65,7 +50,6 @@ def test_dolas_script_compares_sums_and_calls_ties_right():
     assert (row.correct["factor_acc"], row.correct["acc"], row.beaten) == (True, True, (None, True, True, True))
     assert score_row(scores(-4, -4, -9, -9), CHOICES, gold=1, protocol="dola").correct["factor_acc"]
     assert score_row(scores(math.nan, -4, -4, -4), CHOICES, 0, protocol="dola").unscored
-    assert join("It rained. ", "  He left.", "dola") == ("It rained. ", "   He left.")
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None])

@@ -1,0 +1,137 @@
+"""How a prefix and a completion become one text, by a rule with a name.
+
+``delimiter``, for rows of one's own: both as they are, with the delimiter between them where neither brings white space.
+``authors``, for the published files: as the authors' script does, a space that ends the prefix moves to the front of the
+completion, whose own leading spaces go; any other prefix is joined as it is. ``dola``, of the protocol of that name: as DoLa's
+script does, one space more, whatever the two end and begin with.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lm_factuality.benchmarks.factor.rows import Row
+from lm_factuality.ground.errors import ConfigError
+
+AUTHORS, DELIMITER, DOLA = "authors", "delimiter", "dola"
+_SHOWN = 24  # characters on either side of a seam
+_MARKS = str.maketrans({" ": "⎵", "\n": "↵", "\t": "⇥"})
+_CLOSING = re.compile(r"[.,;:!?)\]}%’”…]")  # what no space stands before
+_OPENING = re.compile(r"[(\[{¿¡“„]$")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uff00-\uff65]"
+)  # of scripts without spaces
+
+logger = logging.getLogger(f"lm_eval.{__name__}")  # a run shows what lm_eval says, and of others warnings alone
+
+
+@dataclass(frozen=True)
+class Join:
+    """A rule, and the delimiter that it puts where there is no white space."""
+
+    rule: str = AUTHORS
+    delimiter: str = " "
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What results say of it."""
+        return {"join": self.rule} | ({"delimiter": self.delimiter} if self.rule == DELIMITER else {})
+
+    def __call__(self, prefix: str, completion: str) -> tuple[str, str]:
+        """The context and the continuation to score. Spaces between the two belong to the continuation, as the first token of a
+        word has them in most tokenizers."""
+        if self.rule == DOLA:
+            return prefix, " " + completion
+        if self.rule == AUTHORS:
+            ends = prefix.endswith(" ")
+            return prefix[: len(prefix) - ends], " " * ends + completion.lstrip(" ")
+        before = prefix + (self.delimiter if self._is_put(prefix, completion) else "")
+        context = before.rstrip(" ")
+        return context, before[len(context) :] + completion
+
+    def _is_put(self, prefix: str, completion: str) -> bool:
+        return bool(prefix) and not prefix[-1].isspace() and not completion[:1].isspace()
+
+    def seam(self, prefix: str, completion: str) -> str:
+        """Where the two meet, with its white space made visible: ``…France is⎵Paris, on the Seine.``"""
+        context, continuation = self(prefix, completion)
+        before, after = context.rstrip(), continuation.lstrip()
+        white = context[len(before) :] + continuation[: len(continuation) - len(after)]
+        first, last = "…" * (len(before) > _SHOWN), "…" * (len(after) > _SHOWN)
+        return f"{first}{before[-_SHOWN:]}{white.translate(_MARKS)}{after[:_SHOWN]}{last}"
+
+    def odd(self, prefix: str, completion: str) -> str:
+        """What a reader would stumble over at the seam; empty if nothing."""
+        ends, begins = prefix[-1:], completion[:1]
+        if self.rule == AUTHORS:
+            stripped = completion.lstrip(" ")[:1]
+            is_glued = ends.isalnum() and stripped.isalnum() and not _UNSPACED.match(ends + stripped)
+            return "nothing stands between the two; end the prefix with a space, or leave out 'join: authors'" if is_glued else ""
+        if self.rule == DELIMITER and ends.isspace() and begins.isspace():
+            return "both bring white space, and both keep it; drop one"
+        if self.rule == DELIMITER and self.delimiter.isspace() and self._is_put(prefix, completion):
+            is_within = _CLOSING.match(begins) or _OPENING.search(ends) or _UNSPACED.match(ends) or _UNSPACED.match(begins)
+            return (
+                f"a delimiter {self.delimiter!r} is put here; if there should be none: metadata 'delimiter: \"\"'"
+                if is_within
+                else ""
+            )
+        return ""
+
+
+AUTHORS_JOIN = Join()
+
+
+def odd_seams(rows: Sequence[Row], join: Join, encode: Callable[[str], Sequence[int]] | None = None) -> Iterator[tuple[str, str]]:
+    """(location, what) of rows whose prefix meets a choice in a way that should be looked at, one choice a row; ``encode`` is the
+    model's tokenizer, where it is at hand."""
+    for row in rows:
+        found = (None, "") if row.problem else next(_odd(row, join, encode), (None, ""))
+        if found[0] is not None:
+            yield row.location, f"prefix and completion meet as {join.seam(row.prefix, found[0])!r}: {found[1]}"
+
+
+def _odd(row: Row, join: Join, encode: Callable[[str], Sequence[int]] | None) -> Iterator[tuple[str, str]]:
+    for choice in row.choices:
+        if what := join.odd(row.prefix, choice):
+            yield choice, what
+        elif encode and changes_tokens(*join(row.prefix, choice), encode):
+            yield choice, "the tokens of the prefix alone do not begin those of the joined text"
+
+
+def changes_tokens(context: str, continuation: str, encode: Callable[[str], Sequence[int]]) -> bool:
+    """Whether the tokens of ``context`` are others where ``continuation`` follows."""
+    alone = list(encode(context))
+    return list(encode(context + continuation))[: len(alone)] != alone
+
+
+def tokenizer_of(name: str | None) -> Callable[[str], Sequence[int]] | None:
+    """Texts to tokens by a tokenizer of transformers, without those that open or end every text; None if none is named.
+
+    Raises:
+        ConfigError: it cannot be loaded.
+    """
+    if not name:
+        return None
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"tokenizer {name!r} cannot be loaded: {' '.join(str(error).split())}; give a folder or a name on the Hub"
+        ) from error
+    return lambda text: tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+
+
+def first_seam(rows: Sequence[Row], join: Join) -> str:
+    """How the first row that can be scored is joined, and by which rule; empty if there is none."""
+    row = next((each for each in rows if not each.problem), None)
+    rule = f"{join.rule} {join.delimiter!r}" if join.rule == DELIMITER else join.rule
+    return f"{join.seam(row.prefix, row.choices[row.gold])} (join: {rule})" if row else ""
+
+
+def tell_seam(task: str, rows: Sequence[Row], join: Join) -> None:
+    """Shows in the log how the first row is joined."""
+    logger.info("%s: prefix and completion meet as %s", task, first_seam(rows, join))

@@ -1,0 +1,175 @@
+"""How prefix and completion become one text, by each rule."""
+
+import pytest
+
+from lm_factuality.benchmarks.audit import Expected
+from lm_factuality.benchmarks.factor.audit import FactorAudit
+from lm_factuality.benchmarks.factor.corpus import parse_corpus
+from lm_factuality.benchmarks.factor.joining import Join, changes_tokens, first_seam, odd_seams, tokenizer_of
+from lm_factuality.benchmarks.factor.rows import make_row
+from lm_factuality.cli.validate import validate
+from lm_factuality.ground.errors import ConfigError
+from tests.conftest import example_row
+
+AUTHORS, DOLA, SPACE, NONE = Join(), Join("dola"), Join("delimiter"), Join("delimiter", "")
+
+
+@pytest.mark.parametrize(
+    ("rule", "prefix", "completion", "joined"),
+    [
+        (AUTHORS, "It rained. ", "He left.", ("It rained.", " He left.")),
+        (AUTHORS, "It rained.  ", "He left.", ("It rained. ", " He left.")),
+        (AUTHORS, "It rained. ", "  He left.", ("It rained.", " He left.")),
+        (AUTHORS, "It rained.\n", "He left.", ("It rained.\n", "He left.")),
+        (AUTHORS, "Answer:", "  He left.", ("Answer:", "He left.")),
+        (AUTHORS, "", "He left.", ("", "He left.")),
+        (DOLA, "It rained. ", "  He left.", ("It rained. ", "   He left.")),
+        (SPACE, "The capital of France is", "Paris.", ("The capital of France is", " Paris.")),
+        (SPACE, "The capital of France is ", "Paris.", ("The capital of France is", " Paris.")),
+        (SPACE, "The capital of France is", " Paris.", ("The capital of France is", " Paris.")),
+        (SPACE, "The capital of France is ", " Paris.", ("The capital of France is", "  Paris.")),
+        (SPACE, "It rained.\n", "He left.", ("It rained.\n", "He left.")),
+        (SPACE, "It rained.\n", "  He left.", ("It rained.\n", "  He left.")),
+        (SPACE, "", "He left.", ("", "He left.")),
+        (NONE, "法国的首都是", "巴黎。", ("法国的首都是", "巴黎。")),
+        (NONE, "The capital of France is ", "Paris.", ("The capital of France is", " Paris.")),
+        (Join("delimiter", "\n"), "Answer:", "Paris.", ("Answer:\n", "Paris.")),
+        (Join("delimiter", ": "), "Answer", "Paris.", ("Answer:", " Paris.")),
+    ],
+)
+def test_each_rule(rule, prefix, completion, joined):
+    assert rule(prefix, completion) == joined
+
+
+def test_no_rule_but_the_authors_drops_a_character():
+    for prefix in ("It is", "It is ", "It is\n", " "):
+        for completion in ("so.", " so.", "  so.", "\nso."):
+            for rule in (DOLA, SPACE, NONE):
+                text = "".join(rule(prefix, completion))
+                assert text.startswith(prefix)
+                assert text.endswith(completion)
+                assert len(text) - len(prefix) - len(completion) in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("rule", "prefix", "completion", "seam"),
+    [
+        (
+            SPACE,
+            "The capital of the Kingdom of France is",
+            "Paris, on the Seine.",
+            "…the Kingdom of France is⎵Paris, on the Seine.",
+        ),
+        (AUTHORS, "It is\n", "so.", "It is↵so."),
+        (AUTHORS, "It is", " so.", "It isso."),
+        (DOLA, "It is ", "so and so and so and so and so.", "It is⎵⎵so and so and so and so …"),
+    ],
+)
+def test_a_seam_shows_its_white_space(rule, prefix, completion, seam):
+    assert rule.seam(prefix, completion) == seam
+
+
+@pytest.mark.parametrize(
+    ("rule", "prefix", "completion", "odd"),
+    [
+        (AUTHORS, "It is", "so.", "nothing stands between"),
+        (AUTHORS, "It is", " so.", "nothing stands between"),
+        (AUTHORS, "It is ", "so.", ""),
+        (AUTHORS, "法国的首都是", "巴黎。", ""),
+        (SPACE, "It is", "so.", ""),
+        (SPACE, "It is ", " so.", "both bring white space"),
+        (SPACE, "It is", ", so.", "a delimiter ' ' is put here"),
+        (SPACE, "It (", "so).", "a delimiter ' ' is put here"),
+        (SPACE, "法国的首都是", "巴黎。", "a delimiter ' ' is put here"),
+        (NONE, "法国的首都是", "巴黎。", ""),
+        (NONE, "It is", ", so.", ""),
+        (DOLA, "It is ", "so.", ""),
+    ],
+)
+def test_what_a_reader_would_stumble_over_is_listed(rule, prefix, completion, odd):
+    row = make_row("rows.csv:2", "1", prefix, [completion, f"{completion} No."], 0, ["", ""])
+    found = list(odd_seams([row], rule))
+    assert [(place, odd in what) for place, what in found] == ([("rows.csv:2", True)] if odd else [])
+
+
+def test_tokens_that_change_are_listed(checkpoint):
+    encode = tokenizer_of(str(checkpoint))
+    assert not changes_tokens("It was a library", " in the town.", encode)
+    assert changes_tokens("It was a libr", "ary in the town.", encode)
+    sound, cut = (
+        make_row(f"rows.csv:{n}", "1", "It was a libr", [f"{begin} in town.", f"{begin} of art."], 0, ["", ""])
+        for n, begin in ((2, " is"), (3, "ary"))
+    )
+    (found,) = odd_seams([sound, cut], NONE, encode)
+    assert (found[0], "the tokens of the prefix" in found[1]) == ("rows.csv:3", True)
+    with pytest.raises(ConfigError, match="tokenizer 'no/such' cannot be loaded"):
+        tokenizer_of("no/such")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "join"),
+    [
+        ({}, SPACE),
+        ({"delimiter": ""}, NONE),
+        ({"join": "authors"}, AUTHORS),
+        ({"join": "delimiter", "delimiter": "\n"}, Join("delimiter", "\n")),
+        ({"source": "news_factor"}, AUTHORS),
+        ({"source": "news_factor", "join": "delimiter"}, SPACE),
+        ({"protocol": "dola"}, DOLA),
+    ],
+)
+def test_the_yaml_names_the_rule(metadata, join):
+    assert parse_corpus({"task": "t", "dataset_path": "rows.csv", "metadata": metadata}).join == join
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        ({"join": "authors", "delimiter": " "}, "metadata.delimiter: 'join: authors' has no delimiter; keep one of the two"),
+        ({"join": "author"}, "metadata.join: found 'author', expected authors or delimiter"),
+        ({"delimiter": 1}, "metadata.delimiter: found 1, expected text"),
+    ],
+)
+def test_what_is_no_rule_is_refused(metadata, said):
+    with pytest.raises(ConfigError, match=said):
+        parse_corpus({"task": "t", "dataset_path": "rows.csv", "metadata": metadata})
+
+
+def test_rows_of_ones_own_keep_their_words_apart(tmp_path, checkpoint, evaluate, factor_yaml, write_rows, caplog):
+    rows = [example_row(turncated_prefixes=prefix) for prefix in ("The library is", "Its lib")]
+    rows[1] |= {key: "rary " + rows[1][key] for key in rows[1] if key.startswith(("completion", "contradiction_"))}
+    write_rows(rows)
+    path = factor_yaml(dataset_path="rows.jsonl", metadata={"version": 1.0})
+    factor_yaml("glued", dataset_path="rows.jsonl", metadata={"version": 1.0, "join": "authors"})
+    (report,) = validate([str(path)])
+    assert report.seam.startswith("The library is⎵")
+    assert report.seam.endswith("(join: delimiter ' ')")
+    assert report.problems == ()
+    asked, said = {}, {}
+    with caplog.at_level("INFO"):
+        for name in ("my_factor", "glued"):
+            caplog.clear()
+            found = evaluate("hf", [name], tmp_path, {"pretrained": str(checkpoint)}, log_samples=True)
+            asked[name] = [[each["arguments"][0][:2] for each in found["samples"][name]], found["configs"][name]["metadata"]]
+            said[name] = caplog.text
+    requests, metadata = asked["my_factor"]
+    assert requests[0] == ("The library is", f" {rows[0]['completion']}")
+    assert (metadata["join"], metadata["delimiter"]) == ("delimiter", " ")
+    requests, metadata = asked["glued"]
+    assert requests[0] == ("The library is", rows[0]["completion"])
+    assert metadata["join"] == "authors"
+    assert "glued: in 1 rows the prefix has other tokens alone than with a completion" in said["glued"]
+    assert "other tokens" not in said["my_factor"]
+
+
+def test_a_leaderboard_expects_its_rule():
+    doc = {"prefix": "It is", "choices": ["so.", "no."]}
+    sample = {
+        "doc": doc,
+        "arguments": {
+            f"gen_args_{n}": {"arg_0": "It is", "arg_1": f" {each}", "arg_2": 1024} for n, each in enumerate(doc["choices"])
+        },
+    }
+    assert FactorAudit(Expected({"window": 1024})).wrong_request(sample) is not None
+    assert FactorAudit(Expected({"window": 1024, "join": "delimiter"})).wrong_request(sample) is None
+    assert first_seam([], SPACE) == ""
