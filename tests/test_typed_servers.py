@@ -32,7 +32,7 @@ from lm_factuality.benchmarks.factor_generation.marks import MarkReply
 from lm_factuality.benchmarks.felm.claims import ClaimsReply
 from lm_factuality.benchmarks.felm.questions import CLAIM_PROMPT, extraction_subject
 from lm_factuality.benchmarks.felm.rows import FelmRow
-from lm_factuality.benchmarks.felm_gen import marks, segments
+from lm_factuality.benchmarks.felm_gen import steps
 from lm_factuality.ground.errors import FactualityError
 from tests.serving import serve, started
 
@@ -67,8 +67,8 @@ QUESTIONS: dict[str, tuple[str, type[Reply], dict[str, Any]]] = {
         group.GroupsReply,
         group.group_subject("Orla Venn", SENTENCE, [Fact(text, 0) for text in FACTS], [SENTENCE]),
     ),
-    "marks": (marks.MARK_PROMPT, marks.MarksReply, marks.mark_subject(DOC, ANSWER)),
-    "cut": (segments.CUT_PROMPT, segments.CutReply, segments.cut_subject("To find the area:\n6 * 7\n= 42. That is all.")),
+    "marks": (steps.MARK_PROMPT, steps.MarksReply, steps.mark_subject(DOC, ANSWER)),
+    "cut": (steps.CUT_PROMPT, steps.CutReply, steps.cut_subject("To find the area:\n6 * 7\n= 42. That is all.")),
     "claims": (CLAIM_PROMPT, ClaimsReply, extraction_subject(ROW)),
     "mark of a generation": (
         generations.PROMPT,

@@ -77,7 +77,7 @@ def score(parsed: argparse.Namespace) -> int:
 
 def _score_felm(parsed: argparse.Namespace, protocol: Any) -> dict[str, Any]:
     from lm_factuality.benchmarks.felm.claims import read_claims
-    from lm_factuality.benchmarks.felm.counts import to_report
+    from lm_factuality.benchmarks.felm.metrics import to_report
     from lm_factuality.benchmarks.felm.outputs import judge_outputs, read_outputs
     from lm_factuality.benchmarks.felm.rows import FELM, read_rows
     from lm_factuality.ground.published import locate

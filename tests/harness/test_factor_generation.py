@@ -13,7 +13,7 @@ import pytest
 import torch
 import yaml
 
-from lm_factuality.benchmarks.factor_generation import FACTOR_GENERATION
+from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
 from lm_factuality.benchmarks.factor_generation.tally import SCORES, SUBSETS
 from lm_factuality.cli import judge as command
 from lm_factuality.cli.main import main

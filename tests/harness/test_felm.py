@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lm_factuality.benchmarks.felm.claims import split_claims, to_line
-from lm_factuality.benchmarks.felm.counts import to_report
+from lm_factuality.benchmarks.felm.metrics import to_report
 from lm_factuality.benchmarks.felm.outputs import judge_outputs, read_outputs
 from lm_factuality.benchmarks.felm.rows import read_rows
 from lm_factuality.ground.errors import ConfigError, DataError

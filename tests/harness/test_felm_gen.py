@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from judges.judge import Judge
-from lm_factuality.benchmarks.felm_gen import FELM_GEN
+from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.harness.samples import verdict_of

@@ -13,7 +13,7 @@ import yaml
 from lm_eval.api.model import LM
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from lm_factuality.benchmarks.perplexity.metrics import geometric_mean, geometric_stderr
+from lm_factuality.benchmarks.perplexity.benchmark import geometric_mean, geometric_stderr
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.statistics import Outcome
 from lm_factuality.harness.rolling import windows

@@ -1,18 +1,23 @@
 """FACTOR as the rest of the suite knows it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from lm_factuality.benchmarks.asked import Item, People, Unit, load_questions
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample
 from lm_factuality.benchmarks.factor import metrics
 from lm_factuality.benchmarks.factor.audit import FactorAudit
 from lm_factuality.benchmarks.factor.compare import AccuracyAndPerplexity
-from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW
+from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW, parse_corpus
 from lm_factuality.benchmarks.factor.known import floor
+from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.metrics import SCORES
 from lm_factuality.benchmarks.factor.page import LEAD, SAMPLES, sections
-from lm_factuality.benchmarks.factor.people import PEOPLE
-from lm_factuality.benchmarks.factor.sources import SOURCES
+from lm_factuality.benchmarks.factor.rows import Row as FactorRow
+from lm_factuality.ground.errors import DataError, refuse
+from lm_factuality.ground.published import Source
+from lm_factuality.ground.tables import FORMATS
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
 from lm_factuality.harness.samples import same_responses, to_bool, to_float, to_int
 from lm_factuality.harness.scored import ScoredContinuation
@@ -98,6 +103,43 @@ def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
         yield f"protocol {task.metadata['protocol']}: {what}"
 
 
+_QUESTIONS = load_questions(__package__)
+_TYPES = {option.value for option in _QUESTIONS["error_type"].options}
+
+
+def read_units(path: Path) -> list[Unit]:
+    """The rows of a table in the authors' columns, of whose contradictions people are asked (section 3.3, tables 2 and
+    3). Of the types the judge is the file.
+
+    Raises:
+        ConfigError, DataError: no such table, or one that cannot be used.
+    """
+    if path.suffix.lower() not in FORMATS or not path.is_file():
+        raise DataError(f"{path}: expected results or samples of a run, or a table in FACTOR's columns ({', '.join(FORMATS)})")
+    config = {"task": path.stem, "dataset_path": str(path.resolve()), "metadata": {"config_source": str(path)}}
+    loaded = load_corpus(parse_corpus(config))
+    refuse(loaded.problems)
+    return [_unit(number, row) for number, row in enumerate(loaded.rows) if not row.problem]
+
+
+def _unit(number: int, row: FactorRow) -> Unit:
+    beside = (("The true sentence", row.choices[row.gold]), ("Text before", row.prefix.strip()))
+    wrong = [(place, row.choices[place], row.error_types[place]) for place in range(len(row.choices)) if place != row.gold]
+    judged = [(place, text, {"error_type": kind if kind in _TYPES else None}) for place, text, kind in wrong]
+    items = [Item(f"{name}:{place}", name, text, beside, said.get(name)) for place, text, said in judged for name in _QUESTIONS]
+    types = " + ".join(sorted({kind for _, _, kind in wrong if kind}))
+    return Unit(str(number), row.doc_id, tuple(items), {"error type": types} if types else {})
+
+
+_FACTOR = ("AI21Labs/factor", "ee9de30abf28e94b163167dc41ad51fbbdb48c32")
+
+# Row counts: section 3.3 of the paper. Licences: its table 5, those of the corpora the files were made from.
+SOURCES = (
+    Source("wiki_factor", *_FACTOR, "data/wiki_factor.csv", "793f9df0b0f02c9ba54d3f82d00d1f7355ad0c2e", "MIT", 2994),
+    Source("news_factor", *_FACTOR, "data/news_factor.csv", "a57148bb7875cb77cddce0637b069576281c9a49", "ODC-By-1.0", 1036),
+    Source("expert_factor", *_FACTOR, "data/expert_factor.csv", "3bd51de8d01156730c61cdc42b955b69192e682d", "MIT", 236),
+)
+
 BENCHMARK = Benchmark(
     kind="factor",
     title="FACTOR",
@@ -117,5 +159,5 @@ BENCHMARK = Benchmark(
     sections=sections,
     samples=SAMPLES,
     settings=("protocol", "window", "spacing", "join", "delimiter"),
-    people=PEOPLE,
+    people=People(tuple(_QUESTIONS.values()), data=read_units),
 )

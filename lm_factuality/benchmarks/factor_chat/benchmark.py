@@ -1,14 +1,19 @@
 """FACTOR for chat models as the rest of the suite knows it."""
 
+import math
 from collections.abc import Iterator
 
+from judges.templates import Prompts
+from lm_factuality.benchmarks.audit import HIGHEST_LOGPROB, OTHER_REQUEST, UNKNOWN_REQUESTS, Expected, PromptAudit, requests_of
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample
-from lm_factuality.benchmarks.factor_chat.audit import FactorChatAudit
 from lm_factuality.benchmarks.factor_chat.metrics import SCORES, row_metrics
 from lm_factuality.benchmarks.factor_chat.page import LEAD, SAMPLES, sections
+from lm_factuality.benchmarks.factor_chat.questions import PROTOCOLS
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
-from lm_factuality.harness.samples import same_responses, to_float
+from lm_factuality.harness.samples import prompt_text, same_responses, to_float
 from lm_factuality.harness.scored import WordAnswer
+
+_ROUNDING = 1e-3  # of half-precision log-probabilities
 
 
 def keep(sample: Sample) -> Row:
@@ -29,7 +34,6 @@ def keep(sample: Sample) -> Row:
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
-    """By the task's protocol."""
     return Recount(lambda row: row_metrics(row["doc"], row["answers"], str(task.metadata.get("protocol", "statements"))))
 
 
@@ -50,6 +54,36 @@ def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
         yield "by words: each probability is 0 or 1, and choices are often equal"
     if file.content.get("chat_template") is None:  # empty where a server has it
         yield "without a chat template"
+
+
+class FactorChatAudit(PromptAudit):
+    """Each request is the prompt about one choice, or one rotation, of its row; a chat template is the same around each."""
+
+    def __init__(self, expected: Expected) -> None:
+        super().__init__(expected)
+        self._protocol = PROTOCOLS[str(expected.metadata.get("protocol", "statements"))]
+        self._prompts = Prompts()
+
+    def wrong_request(self, sample: Sample) -> str | None:
+        doc, requests = sample["doc"], requests_of(sample)
+        subjects = self._protocol.subjects(doc["prefix"], doc["choices"])
+        words = list(self._protocol.words(len(doc["choices"])))
+        if len(requests) != len(subjects) or any(len(each) < 4 or each[1] != words for each in requests):
+            return UNKNOWN_REQUESTS
+        if any(each[3:] != self._expected.generation_arguments for each in requests):
+            return "its generation arguments are not those of the leaderboard"
+        texts = (self._prompts.render(self._protocol.prompt, subject) for subject in subjects)
+        is_asked = all(self._is_prompt(prompt_text(each[0]), text) for each, text in zip(requests, texts, strict=True))
+        return None if is_asked else OTHER_REQUEST
+
+    def impossible(self, sample: Sample) -> str | None:
+        for logprobs, _, _ in sample["filtered_resps"]:
+            known = [float(each) for each in logprobs if each != "None"] if logprobs != "None" else []
+            if any(each > HIGHEST_LOGPROB for each in known):
+                return f"a log-probability is {max(known):.6g}, above 0"
+            if (total := math.fsum(map(math.exp, known))) > 1 + _ROUNDING:
+                return f"the probabilities of its answers have the sum {total:.6g}"
+        return None
 
 
 BENCHMARK = Benchmark(

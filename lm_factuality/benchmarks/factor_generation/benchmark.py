@@ -12,8 +12,7 @@ from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Sample, Samples, Score
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
 from lm_factuality.benchmarks.factor_generation.metrics import SCORES, sums
-from lm_factuality.benchmarks.factor_generation.people import PEOPLE
-from lm_factuality.benchmarks.factor_generation.recount import recount
+from lm_factuality.benchmarks.factor_generation.recount import PEOPLE, recount
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.statistics import Aggregation, mean
 from lm_factuality.harness.outputs import TaskResult, number_of

@@ -7,6 +7,8 @@ alone.
 
 Which of a row's false completions is taken, the paper does not say. Here it is the first one, in the order of the file, that
 leaves something to generate; or the first such one of an error type, if one is asked for.
+
+A judge sees the stem with what the model made of it, up to the end of the sentence.
 """
 
 import re
@@ -17,11 +19,16 @@ from typing import TypeAlias
 
 from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN, Join
 from lm_factuality.benchmarks.factor.rows import Row
+from lm_factuality.ground.sentences import split_sentences
+from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
+NO_WORD = "the generation has no word"
+_CONTEXT = 600  # characters of a prefix that a judge sees
 FIRST = "first"  # the choice of a contradiction that is no error type
 
 # A number, a name with its full stops and a hyphenated word are one word each, so that no prompt ends inside one.
 _WORD = re.compile(r"[$€£¥#@]?\w+(?:[.,'’:/&-]\w+)*[%°]?")
+_LETTER = re.compile(r"\w")
 _Words: TypeAlias = Sequence[re.Match[str]]
 
 
@@ -118,3 +125,37 @@ def _ends(ours: _Words, theirs: _Words, start: int) -> tuple[int, int]:
 
 def _span(text: str, words: _Words) -> str:
     return text[words[0].start() : words[-1].end()]
+
+
+def complete(stem: str, generation: str) -> str | None:
+    """``stem``, which may be empty, and what was generated after it up to the end of the sentence or line; None if no word was,
+    or nothing but a thought without an end (see ``why_none``).
+
+    Tokenizers of the SentencePiece kind lose the space before a generation, so one that begins with a letter or digit is taken
+    to begin a new word.
+    """
+    continuation = generation.strip("\n").split("\n", 1)[0]
+    if without_thinking(generation) is None or not _LETTER.search(continuation):
+        return None
+    if _LETTER.match(continuation):
+        continuation = f" {continuation}"
+    last = stem.split()[-1] if stem else ""  # an abbreviation there, or an initial, ends no sentence
+    taken = ""
+    for piece in split_sentences(last + continuation):
+        taken = f"{taken} {piece}" if taken else piece
+        if _LETTER.search(taken[len(last) :]):
+            break
+    return (stem[: len(stem) - len(last)] + taken).lstrip()
+
+
+def why_none(generation: str) -> str:
+    """Why there is no sentence where ``complete`` finds none."""
+    return NO_WORD if without_thinking(generation) is not None else UNFINISHED
+
+
+def end_of(prefix: str, length: int = _CONTEXT) -> str:
+    """The last ``length`` characters of ``prefix``, from a whole word on."""
+    prefix = prefix.strip()
+    if len(prefix) <= length:
+        return prefix
+    return f"... {prefix[-length:].split(maxsplit=1)[-1]}"

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel, StrictFloat, StrictInt
 
 from judges.verify import plan
-from lm_factuality.benchmarks.factor_generation import by_support
-from lm_factuality.benchmarks.factor_generation.marks import Mark, MarkReply, vote
+from lm_factuality.benchmarks.factor_generation.facts import complete, end_of, why_none
+from lm_factuality.benchmarks.factor_generation.marks import Mark, MarkReply, support_marks, support_pairs, vote
 from lm_factuality.benchmarks.factor_generation.report import to_summary, to_table
-from lm_factuality.benchmarks.factor_generation.sentences import complete, end_of, why_none
 from lm_factuality.benchmarks.factor_generation.tally import Record
 from lm_factuality.ground.records import to_model
 from lm_factuality.harness.generation import Docs, Table, Verdict
@@ -68,7 +67,7 @@ class FactorGeneration:
         subjects = _subjects(docs, sentences)
         if reads_prompt(judge.config):
             return [("marking", judge.plan(PROMPT, subjects, reply=MarkReply))]
-        return [("marking", plan(judge, by_support.pairs(subjects, judge.config.capabilities.by_words)))]
+        return [("marking", plan(judge, support_pairs(subjects, judge.config.capabilities.by_words)))]
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
         sentences = [_sentences(doc, texts) for doc, texts in zip(docs, responses, strict=True)]
@@ -76,7 +75,7 @@ class FactorGeneration:
         if reads_prompt(judge.config):
             found: Iterator[Mark] = map(vote, judge.ask_typed(PROMPT, MarkReply, subjects, _DESCRIPTION))
         else:
-            found = iter(by_support.marks(judge, subjects, _DESCRIPTION))
+            found = iter(support_marks(judge, subjects, _DESCRIPTION))
         return [_record(doc, texts, found) for doc, texts in zip(docs, responses, strict=True)]
 
     def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
@@ -93,7 +92,7 @@ FACTOR_GENERATION = FactorGeneration()
 
 
 def reads_prompt(config: JudgeConfig) -> bool:
-    """Whether a judge is asked what a sentence says of the fact; otherwise ``by_support`` is all that it can do."""
+    """Whether a judge is asked what a sentence says of the fact; others say only whether it supports a wording."""
     return config.capabilities.can_answer(_KIND)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter, methodcaller
 from typing import Any
 
 from lm_factuality.benchmarks.declaration import ACCURACY as _ACCURACY
@@ -44,22 +45,13 @@ def sums(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     return dict.fromkeys(_SCORES, tuple(RowTally(doc_id, group, Counts(*counts), *pairs).vector()))
 
 
-def _of_sums(subset: str, score: str) -> Callable[[Sequence[float]], float]:
-    return lambda sums: Totals.of(sums).score(subset, score)
-
-
-def _aggregation(subset: str, score: str) -> Aggregation:
-    value = _of_sums(subset, score)
-
+def _of_totals(value: Callable[[Totals], float], has_stderr: bool = True) -> dict[str, Any]:
     def stderr(rows: Sequence[RowTally]) -> float:
         # Without a value there is no error of it, though draws may happen to have one.
-        return math.nan if math.isnan(add(rows).score(subset, score)) else pooled_stderr(by_document(rows), value)
+        return math.nan if math.isnan(value(add(rows))) else pooled_stderr(by_document(rows), lambda sums: value(Totals.of(sums)))
 
-    return Aggregation(lambda rows: add(rows).score(subset, score), stderr)
-
-
-def _bounded(mark: str) -> Aggregation:
-    return Aggregation(lambda rows: add(rows).bound(mark))
+    aggregation = Aggregation(lambda rows: value(add(rows)), stderr if has_stderr else None)
+    return {"aggregation": aggregation, "of_sums": lambda sums: value(Totals.of(sums))}
 
 
 _LABELS = {"accuracy": "True of true and false", "true": "True", "false": "False", "neutral": "Neither"}
@@ -70,18 +62,14 @@ def _scores() -> Iterator[Score]:
     for name, (subset, score) in _SCORES.items():
         note = "weighted as in section 6 of the paper" if name == ACCURACY else ""
         measure, higher = _ACCURACY if score == ACCURACY else SHARE, _HIGHER.get(score, True)
-        shown = measure, _LABELS.get(name, ""), higher
-        yield Score(name, _aggregation(subset, score), *shown, note=note, of_sums=_of_sums(subset, score))
+        found = _of_totals(methodcaller("score", subset, score))
+        yield Score(name, measure=measure, label=_LABELS.get(name, ""), higher=higher, note=note, **found)
     for name, mark in _BOUNDS.items():
-        yield Score(name, _bounded(mark))
-    yield Score("pairs_right", Aggregation(lambda rows: add(rows).weight, _weight_stderr), SHARE)
+        yield Score(name, _of_totals(methodcaller("bound", mark), has_stderr=False)["aggregation"])
+    yield Score("pairs_right", _of_totals(attrgetter("weight"))["aggregation"], SHARE)
     yield Score("factor_acc", Aggregation(mean, clustered_stderr), _ACCURACY)
     yield Score("unscored", Aggregation(lambda counts: float(sum(counts))), higher=False)
     yield Score("without_fact", Aggregation(how_many), higher=False)
-
-
-def _weight_stderr(rows: Sequence[RowTally]) -> float:
-    return pooled_stderr(by_document(rows), lambda sums: Totals.of(sums).weight)
 
 
 SCORES = tuple(_scores())

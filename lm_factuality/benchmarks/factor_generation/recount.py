@@ -1,18 +1,21 @@
 """Scores of FACTOR in open generation out of its samples, and whether a record follows from the responses.
 
 A record holds what was read of the judge, not its outputs: what follows from the responses is found again, and what only the
-judge can know is believed.
+judge can know is believed. People in the judge's place say whether the minimal fact is true, false or not touched on (section
+6.1).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
-from lm_factuality.benchmarks.declaration import Recount, Row, Rows
+from lm_factuality.benchmarks.asked import Answers, Item, People, as_verdict, load_questions, relabelling
+from lm_factuality.benchmarks.declaration import Recount, Row, Rows, Sample
 from lm_factuality.benchmarks.factor.scoring import wins
+from lm_factuality.benchmarks.factor_generation.facts import complete, end_of, why_none
 from lm_factuality.benchmarks.factor_generation.marks import MARKS
 from lm_factuality.benchmarks.factor_generation.metrics import row_metrics
-from lm_factuality.benchmarks.factor_generation.sentences import complete, why_none
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import belongs
+from lm_factuality.harness.samples import belongs, verdict_of
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
@@ -45,3 +48,22 @@ def unfounded(row: Row) -> str | None:
         if sentence is None and (mark, reason) != (None, why_none(text)):
             return "a generation without a word has a mark"
     return None
+
+
+def _items(result: TaskResult, sample: Sample) -> list[Item]:
+    """The sentences of a row's generations."""
+    doc, record = sample["doc"], verdict_of(sample)
+    context = (("Right version", doc["true"]), ("Wrong version", doc["false"]), ("Text before", end_of(doc["prefix"])))
+    pairs = enumerate(zip(record["sentences"], record["marks"], strict=True))
+    return [Item(f"mark:{place}", "mark", text, context, mark) for place, (text, mark) in pairs if text]
+
+
+def _change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
+    """The marks that people gave."""
+    record = verdict_of(sample)
+    marks = [answers.get(f"mark:{place}") for place in range(len(record["marks"]))]
+    reasons = [None if mark else reason for mark, reason in zip(marks, record["reasons"], strict=True)]
+    return as_verdict({**record, "marks": marks, "reasons": reasons, "unscored": None})
+
+
+PEOPLE = People(tuple(load_questions(__package__).values()), _items, relabelling(_items, _change, recount))

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypedDict
 
 from lm_factuality.benchmarks.factor_generation.marks import MARKS, TRUE
@@ -57,8 +56,9 @@ class Counts(NamedTuple):
         """Of the marked generations; NaN if there are none."""
         return _ratio(getattr(self, mark), self.marked)
 
-    def plus(self, other: Counts) -> Counts:
-        return Counts(*(ours + theirs for ours, theirs in zip(self, other, strict=True)))
+    def all_marked(self, mark: str) -> Counts:
+        """As if every unscored generation had this mark."""
+        return self._replace(**{mark: getattr(self, mark) + self.unscored, "unscored": 0})
 
 
 class RowTally(NamedTuple):
@@ -73,13 +73,11 @@ class RowTally(NamedTuple):
 
     def vector(self) -> list[float]:
         """Numbers that may be added up over rows: the counts of each group, then the pairs."""
-        empty = Counts()
-        counts = [value for group in GROUPS for value in (self.counts if group == self.group else empty)]
+        counts = [value for group in GROUPS for value in (self.counts if group == self.group else Counts())]
         return [*counts, self.pairs_right, self.pairs]
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(NamedTuple):
     """The sums over rows."""
 
     right: Counts
@@ -91,9 +89,9 @@ class Totals:
     @classmethod
     def of(cls, vector: Sequence[float]) -> Totals:
         """From a sum of ``RowTally.vector``."""
+        *counts, pairs_right, pairs = vector
         size = len(Counts._fields)
-        right, wrong, unsplit = (Counts(*vector[start : start + size]) for start in range(0, size * len(GROUPS), size))
-        pairs_right, pairs = vector[size * len(GROUPS) :]
+        right, wrong, unsplit = (Counts(*counts[start : start + size]) for start in range(0, len(counts), size))
         return cls(right, wrong, unsplit, pairs_right, pairs)
 
     @property
@@ -104,9 +102,10 @@ class Totals:
     def counts(self, subset: str) -> Counts:
         """The counts of a subset; of the weighted one its shares, which are NaN where a subset of any weight has no marks."""
         if subset == WEIGHTED:
-            return self._mixture()
+            parts = [(weight, each) for weight, each in ((self.weight, self.right), (1 - self.weight, self.wrong)) if weight]
+            return Counts(*(sum(weight * each.share(mark) for weight, each in parts) for mark in MARKS))
         if subset == POOLED:
-            return self.right.plus(self.wrong).plus(self.unsplit)
+            return Counts(*map(sum, zip(self.right, self.wrong, self.unsplit, strict=True)))
         return self.right if subset == RIGHT else self.wrong
 
     def score(self, subset: str, score: str) -> float:
@@ -116,15 +115,15 @@ class Totals:
 
     def bounded(self, mark: str) -> Totals:
         """The totals if every unscored generation had this mark."""
-        right, wrong, unsplit = (_mark_all(counts, mark) for counts in (self.right, self.wrong, self.unsplit))
-        return replace(self, right=right, wrong=wrong, unsplit=unsplit)
+        right, wrong, unsplit = (each.all_marked(mark) for each in (self.right, self.wrong, self.unsplit))
+        return self._replace(right=right, wrong=wrong, unsplit=unsplit)
 
     def bound(self, mark: str) -> float:
         """The weighted accuracy if every unscored generation had ``mark`` (true or false). A subset without generations, of which
         nothing is known, is taken to hold that mark alone; where all is neutral, the bound is that of any share, 1 or 0."""
-        filled = self.bounded(mark)
-        right, wrong = (each if each.marked else _mark_all(Counts(unscored=1), mark) for each in (filled.right, filled.wrong))
-        found = replace(filled, right=right, wrong=wrong).score(WEIGHTED, ACCURACY)
+        filled, alone = self.bounded(mark), Counts(unscored=1).all_marked(mark)
+        right, wrong = (each if each.marked else alone for each in (filled.right, filled.wrong))
+        found = filled._replace(right=right, wrong=wrong).score(WEIGHTED, ACCURACY)
         return float(mark == TRUE) if math.isnan(found) else found
 
     def why_undefined(self) -> str:
@@ -134,26 +133,20 @@ class Totals:
         for weight, counts, name in ((self.weight, self.right, RIGHT), (1 - self.weight, self.wrong, WRONG)):
             if weight and not counts.marked:
                 return f"the model is {name} in {weight:.1%} of pairs, but no generation of such a row has a mark"
-        return "no generation is marked true or false" if math.isnan(self._mixture().accuracy) else ""
-
-    def _mixture(self) -> Counts:
-        parts = [(weight, each) for weight, each in ((self.weight, self.right), (1 - self.weight, self.wrong)) if weight]
-        return Counts(*(sum(weight * each.share(mark) for weight, each in parts) for mark in MARKS))
+        return "no generation is marked true or false" if math.isnan(self.score(WEIGHTED, ACCURACY)) else ""
 
 
-def _mark_all(counts: Counts, mark: str) -> Counts:
-    return counts._replace(**{mark: getattr(counts, mark) + counts.unscored, "unscored": 0})
+_NONE: tuple[float, ...] = (0,) * (len(GROUPS) * len(Counts._fields) + 2)
 
 
 def add(tallies: Iterable[RowTally]) -> Totals:
     """The sums over ``tallies``."""
-    vectors = [tally.vector() for tally in tallies]
-    return Totals.of([sum(column) for column in zip(*vectors, strict=True)] or RowTally("", UNSPLIT, Counts(), 0, 0).vector())
+    return Totals.of([sum(column) for column in zip(_NONE, *(tally.vector() for tally in tallies), strict=True)])
 
 
 def by_document(tallies: Iterable[RowTally]) -> list[list[float]]:
     """The sums over the rows of each document, which intervals draw whole."""
-    sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * (len(GROUPS) * len(Counts._fields) + 2))
+    sums: dict[str, list[float]] = defaultdict(lambda: [*_NONE])
     for tally in tallies:
         sums[tally.doc_id] = [ours + theirs for ours, theirs in zip(sums[tally.doc_id], tally.vector(), strict=True)]
     return list(sums.values())

@@ -12,10 +12,11 @@ from lm_factuality.benchmarks.factor.joining import tell_seam
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row, document
 from lm_factuality.benchmarks.factor.scoring import score_row
-from lm_factuality.benchmarks.factor_generation import FACTOR_GENERATION, by_support, metrics
+from lm_factuality.benchmarks.factor_generation import metrics
 from lm_factuality.benchmarks.factor_generation.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor_generation.facts import FIRST, MinimalFact, find_fact
-from lm_factuality.benchmarks.factor_generation.judging import reads_prompt
+from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, reads_prompt
+from lm_factuality.benchmarks.factor_generation.marks import CAUTION
 from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, refuse
 from lm_factuality.ground.statistics import Aggregation
@@ -69,7 +70,7 @@ class FactorGenerationTask(JudgedTask):
         corpus = self._corpus
         about = {"window": corpus.window, "protocol": corpus.protocol, **corpus.join.about, "contradiction": self._choice}
         if not reads_prompt(self._judge_config):
-            about["caution"] = by_support.CAUTION
+            about["caution"] = CAUTION
         return FACTOR_GENERATION, Settings({"doc_to_text": "prompt", "doc_to_target": "true"}, about)
 
     def aggregation(self) -> dict[str, Aggregation]:

@@ -1,10 +1,13 @@
 """FELM as the rest of the suite knows it."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lm_factuality.benchmarks.asked import Answers, Item, People, load_questions, relabelling
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample
 from lm_factuality.benchmarks.felm import metrics
 from lm_factuality.benchmarks.felm.certify import SETTINGS
 from lm_factuality.benchmarks.felm.page import LEAD, SAMPLES, sections
-from lm_factuality.benchmarks.felm.people import people_of
 from lm_factuality.benchmarks.felm.rows import FELM
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import first_text, prompt_text, responses_of, texts
@@ -48,6 +51,27 @@ def instance(sample: Sample) -> Instance | None:
     )
 
 
+FACTUAL = "factual"
+
+
+def segment_items(prompt: str, segments: Sequence[str], said: Sequence[str] | None, references: Sequence[str] = ()) -> list[Item]:
+    """An item for each segment; ``said`` is what the judge says of each."""
+    beside = tuple((f"Reference {number}", text) for number, text in enumerate(references, start=1))
+    context = (("Question", prompt), ("Whole answer", "\n".join(segments)), *beside)
+    numbered = enumerate(segments)
+    return [Item(f"segment:{place}", "segment", text, context, said[place] if said else None) for place, text in numbered]
+
+
+def _items(result: TaskResult, sample: Sample) -> list[Item]:
+    """People take the place of FELM's annotators: how well they agree (table 2), and how a judge does by their labels."""
+    doc = sample["doc"]
+    return segment_items(doc["prompt"], doc["segments"], [FACTUAL if label else "wrong" for label in doc["labels"]])
+
+
+def _change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
+    return {"doc": {**sample["doc"], "labels": [answers[item.id] == FACTUAL for item in _items(result, sample)]}}
+
+
 BENCHMARK = Benchmark(
     kind="felm",
     title="FELM",
@@ -66,5 +90,5 @@ BENCHMARK = Benchmark(
     samples=SAMPLES,
     settings=("protocol", "unit", "mode", "claims", "claims_from", "references", "chunk_tokenizer", "prompts", "prompt_hashes"),
     certifiable=tuple(SETTINGS.values()),
-    people=people_of(keep, recount),
+    people=People(tuple(load_questions(__package__).values()), _items, relabelling(_items, _change, recount, keep)),
 )

@@ -12,10 +12,11 @@ from judges.verify import SUPPORTED, Pair, verify
 from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
 from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
 from lm_factuality.benchmarks.felm.claims import RowClaims, read_claims, split_claims
-from lm_factuality.benchmarks.felm.counts import ALL, LEVELS, SCORES, Counts, JudgedResponse, count_response, to_report, to_scores
 from lm_factuality.benchmarks.felm.judging import judge_rows
+from lm_factuality.benchmarks.felm.metrics import ALL, LEVELS, MEASURES, Counts, count_response, to_report, to_scores
 from lm_factuality.benchmarks.felm.questions import Questioner
 from lm_factuality.benchmarks.felm.rows import FELM, FelmRow, read_rows
+from lm_factuality.benchmarks.felm.verdicts import JudgedResponse
 from lm_factuality.ground.console import interval, shown
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.ground.published import blob_id, locate
@@ -24,30 +25,23 @@ from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import Table
 
 
-def flag_everything(responses: Sequence[JudgedResponse]) -> list[JudgedResponse]:
-    """Segment F1 30.2 on the published file."""
-    return [replace(each, flagged=(True,) * len(each.errors), reason=None) for each in responses]
+def flagged(responses: Sequence[JudgedResponse], flag: Callable[[], bool]) -> list[JudgedResponse]:
+    """As a judge flags them who does not read: ``flag`` is asked of each segment."""
+    return [replace(each, flagged=tuple(flag() for _ in each.errors), reason=None) for each in responses]
 
 
-def flag_nothing(responses: Sequence[JudgedResponse]) -> list[JudgedResponse]:
-    return [replace(each, flagged=(False,) * len(each.errors), reason=None) for each in responses]
+def at_random(responses: Sequence[JudgedResponse], seed: int = 0) -> Callable[[], bool]:
+    """Flags a segment with the share of segments that hold an error."""
+    draw, errors = random.Random(seed), [error for each in responses for error in each.errors]
+    share = sum(errors) / max(1, len(errors))
+    return lambda: draw.random() < share
 
 
-def flag_at_random(responses: Sequence[JudgedResponse], seed: int = 0) -> list[JudgedResponse]:
-    """Each segment with the share of segments that hold an error."""
-    draw = random.Random(seed)
-    errors = [error for each in responses for error in each.errors]
-    share = sum(errors) / len(errors) if errors else 0.0
-    return [replace(each, flagged=tuple(draw.random() < share for _ in each.errors), reason=None) for each in responses]
-
-
-BASELINES: Mapping[str, Callable[[Sequence[JudgedResponse]], list[JudgedResponse]]] = {
-    "flag everything": flag_everything,
-    "flag nothing": flag_nothing,
-    "flag at random": flag_at_random,
+BASELINES: Mapping[str, Callable[[Sequence[JudgedResponse]], Callable[[], bool]]] = {
+    "flag everything": lambda responses: lambda: True,  # segment F1 30.2 on the published file
+    "flag nothing": lambda responses: lambda: False,
+    "flag at random": at_random,
 }
-
-
 _CONFIDENCE = 0.95
 _BINS = 10
 _SHOWN = ("f1", "precision", "recall", "balanced_accuracy")
@@ -155,7 +149,7 @@ def measure(responses: Sequence[JudgedResponse], protocol: str) -> dict[str, Any
     scored = [each for each in responses if each.flagged is not None]
     return {
         "scores": to_report(responses, protocol),
-        "intervals": {level: {score: _interval(scored, level, score) for score in SCORES} for level in LEVELS},
+        "intervals": {level: {score: _interval(scored, level, score) for score in MEASURES} for level in LEVELS},
         "baselines": _baselines(responses, protocol),
         "baselines_where_scored": _baselines(scored, protocol),
     }
@@ -183,12 +177,11 @@ def calibrate(judge: Judge, rows: Sequence[FelmRow]) -> list[dict[str, Any]]:
 
 
 def _baselines(responses: Sequence[JudgedResponse], protocol: str) -> dict[str, Any]:
-    return {name: to_report(judge_by(responses), protocol)[ALL] for name, judge_by in BASELINES.items()}
+    return {name: to_report(flagged(responses, flag(responses)), protocol)[ALL] for name, flag in BASELINES.items()}
 
 
 def _interval(scored: Sequence[JudgedResponse], level: str, score: str) -> list[float] | None:
     """Low and high end; None where the score is not defined."""
-    counts = [count_response(each, level) for each in scored]
-    rows = [(each.tp, each.fp, each.fn, each.tn) for each in counts]
+    rows = [count_response(each, level) for each in scored]
     low, high = pooled_interval(rows, lambda totals: float(getattr(Counts(*map(int, totals)), score)), _CONFIDENCE)
     return None if low != low else [low, high]

@@ -6,7 +6,8 @@ fallback: each clause of a segment is a claim.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,11 +132,9 @@ def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:
 
 def to_line(claims: RowClaims) -> str:
     """A line of the file that ``read_claims`` reads."""
-    record = {"index": claims.index, "source": claims.source, "claims": claims.claims, "problem": claims.problem}
-    return json.dumps(record, ensure_ascii=False)
+    return json.dumps(vars(claims), ensure_ascii=False)
 
 
-def provenance(claims: Sequence[RowClaims]) -> dict[str, int]:
+def provenance(claims: Iterable[RowClaims]) -> dict[str, int]:
     """How many rows have their claims from where."""
-    sources = [each.source for each in claims]
-    return {source: sources.count(source) for source in sorted(set(sources))}
+    return dict(sorted(Counter(each.source for each in claims).items()))

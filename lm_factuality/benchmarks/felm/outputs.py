@@ -1,14 +1,13 @@
 """Saved outputs of a judge: lm_eval's samples, or JSONL of ``index, domain, output``."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lm_factuality.benchmarks.felm.claims import RowClaims
-from lm_factuality.benchmarks.felm.counts import JudgedResponse
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES, FelmRow
-from lm_factuality.benchmarks.felm.verdicts import judge_response
+from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.records import read_lines
 
@@ -20,8 +19,7 @@ class SavedOutput:
     """``texts`` are one output, or several to vote on; ``owners`` the 1-based segment of each claim, where claims were
     judged; ``problem`` why the judge was not asked; ``is_sample`` marks lm_eval's, which say themselves what was judged."""
 
-    index: str
-    texts: tuple[str, ...]
+    texts: tuple[str, ...] = ()
     owners: tuple[int, ...] | None = None
     problem: str | None = None
     is_sample: bool = False
@@ -38,10 +36,21 @@ def read_outputs(path: Path, rows: Sequence[FelmRow]) -> dict[str, SavedOutput]:
     found: dict[str, SavedOutput] = {}
 
     def parse(record: Any) -> None:
-        output = _parse(record, domains)
-        if output.index in found:
-            raise ValueError(f"row {output.index!r} was there before; keep one output a row")
-        found[output.index] = output
+        if not isinstance(record, Mapping):
+            raise ValueError(f"found a {type(record).__name__}, expected a JSON object")  # noqa: TRY004
+        doc = record["doc"] if isinstance(record.get("doc"), Mapping) else None
+        source: Mapping[str, Any] = record if doc is None else doc
+        for key in ("index", "domain"):
+            if key not in source:
+                raise ValueError(f"key {key!r} is missing; found {', '.join(map(repr, source))}")
+        index, domain = str(source["index"]), str(source["domain"])
+        if index not in domains:
+            raise ValueError(f"no row has the index {index!r}; the data has {len(domains)} rows")
+        if domain != domains[index]:
+            raise ValueError(f"row {index} is of domain {domains[index]!r}, found {domain!r}")
+        if index in found:
+            raise ValueError(f"row {index!r} was there before; keep one output a row")
+        found[index] = SavedOutput(_texts(record.get("output"), "output")) if doc is None else _of_sample(doc, record)
 
     read_lines(path, parse, _EXPECTED)
     if not found:
@@ -49,45 +58,23 @@ def read_outputs(path: Path, rows: Sequence[FelmRow]) -> dict[str, SavedOutput]:
     return found
 
 
-def _parse(record: Any, domains: Mapping[str, str]) -> SavedOutput:
-    if not isinstance(record, Mapping):
-        raise ValueError(f"found a {type(record).__name__}, expected a JSON object")  # noqa: TRY004
-    doc = record.get("doc") if isinstance(record.get("doc"), Mapping) else None
-    source: Mapping[str, Any] = doc if doc is not None else record
-    for key in ("index", "domain"):
-        if key not in source:
-            raise ValueError(f"key {key!r} is missing; found {', '.join(map(repr, source))}")
-    index, domain = str(source["index"]), str(source["domain"])
-    if index not in domains:
-        raise ValueError(f"no row has the index {index!r}; the data has {len(domains)} rows")
-    if domain != domains[index]:
-        raise ValueError(f"row {index} is of domain {domains[index]!r}, found {domain!r}")
-    if doc is None:
-        return SavedOutput(index, _texts(record.get("output"), "output"))
-    owners, problem = doc.get("owners"), doc.get("problem")
-    texts = () if problem else _texts(_flat(record.get("resps")), "resps")
-    return SavedOutput(index, texts, tuple(owners) if owners else None, problem or None, is_sample=True)
-
-
-def _flat(responses: Any) -> Any:
-    """lm_eval nests its responses by request."""
+def _of_sample(doc: Mapping[str, Any], record: Mapping[str, Any]) -> SavedOutput:
+    responses, problem = record.get("resps"), doc.get("problem") or None
     if isinstance(responses, list) and responses and all(isinstance(each, list) for each in responses):
-        return [text for each in responses for text in each]
-    return responses
+        responses = [text for each in responses for text in each]  # lm_eval nests its responses by request
+    texts = () if problem else _texts(responses, "resps")
+    return SavedOutput(texts, tuple(doc.get("owners") or ()) or None, problem, is_sample=True)
 
 
 def _texts(value: Any, key: str) -> tuple[str, ...]:
-    if value is None:
-        return ("",)  # what a server sends instead of a text; read as an empty output
-    if isinstance(value, str):
-        return (value,)
-    if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
-        return tuple(value)
+    texts = [value or ""] if value is None or isinstance(value, str) else value  # a server may send null, read as an empty output
+    if isinstance(texts, list) and texts and all(isinstance(text, str) for text in texts):
+        return tuple(texts)
     raise ValueError(f"{key!r} has to be a text or a list of texts")
 
 
 def judge_outputs(
-    rows: Iterable[FelmRow], outputs: Mapping[str, SavedOutput], protocol: str, claims: Mapping[str, RowClaims] | None = None
+    rows: Sequence[FelmRow], outputs: Mapping[str, SavedOutput], protocol: str, claims: Mapping[str, RowClaims] | None = None
 ) -> list[JudgedResponse]:
     """Every row with what its output says. ``claims`` are those that the ids in bare outputs number.
 
@@ -96,16 +83,15 @@ def judge_outputs(
     """
     if claims is not None and any(output.is_sample for output in outputs.values()):
         raise DataError("these outputs are lm_eval's samples, which say themselves what their ids number; leave out --claims")
-    return [_judge(row, outputs.get(row.index), protocol, claims) for row in rows]
-
-
-def _judge(row: FelmRow, output: SavedOutput | None, protocol: str, claims: Mapping[str, RowClaims] | None) -> JudgedResponse:
-    owners, problem = (output.owners, output.problem) if output else (None, "no output for this row")
-    if claims is not None and owners is None and row.domain not in WITHOUT_REFERENCES:
-        if row.index not in claims or claims[row.index].problem:
-            problem = problem or "no claims for this row"
-        else:
-            owners = tuple(claims[row.index].owners())
-    return judge_response(
-        row.index, row.domain, row.labels, output.texts if output else (), owners=owners, protocol=protocol, problem=problem
-    )
+    judged = []
+    for row in rows:
+        output = outputs.get(row.index, SavedOutput(problem="no output for this row"))
+        problem = output.problem
+        owners: Sequence[int] | None = output.owners
+        if claims is not None and row.domain not in WITHOUT_REFERENCES:
+            own = claims.get(row.index)
+            has_claims = own is not None and not own.problem
+            owners, problem = (own.owners() if own else None), problem or (None if has_claims else "no claims for this row")
+        about = row.index, row.domain, row.labels, output.texts
+        judged.append(judge_response(*about, owners=owners, protocol=protocol, problem=problem))
+    return judged

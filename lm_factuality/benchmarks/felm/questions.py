@@ -1,23 +1,31 @@
-"""What a judge is asked about a row: one of eight prompts (tables 6 to 9 of the paper), and what is put into it."""
+"""What a judge is asked about a row: one of eight prompts (tables 6 to 9 of the paper), and what is put into it.
 
+Reference documents (appendix D) are cut into chunks of 512 tokens, of which BM25 chooses the one nearest to the question and the
+answer; the chosen chunks follow one another. The paper does not say whose tokens. Its judges are OpenAI's, so
+``tiktoken:cl100k_base`` is the likeliest, which has to be downloaded; ``words``, the default, needs nothing: a token is a run of
+letters and digits or one other sign.
+"""
+
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
 from typing import Any
 
-import yaml
-
 from lm_factuality.benchmarks.felm.claims import RowClaims
-from lm_factuality.benchmarks.felm.evidence import WORDS, choose, token_starts
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES, FelmRow
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.retrieval.bm25 import Searcher
 
 UNITS = ("segment", "claim")
 MODES = ("vanilla", "cot", "link", "doc")
 CLAIM_PROMPT = "felm/extract_claims"
 _GROUPS = {"wk": "world", "writing_rec": "world", "science": "science", "math": "math", "reasoning": "reasoning"}
-_DEMONSTRATIONS = Path(__file__).resolve().parent / "prompts" / "demonstrations.yaml"
+CHUNK_TOKENS = 512
+WORDS, _TIKTOKEN = "words", "tiktoken:"
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,6 @@ class Questioner:
             raise ConfigError(f"felm: unit {unit!r} and mode {mode!r}, expected one of {UNITS} and one of {MODES}")
         self.unit, self.mode, self.protocol, self._chunk_tokenizer = unit, mode, protocol, chunk_tokenizer
         token_starts(chunk_tokenizer)
-        self._demonstrations: dict[str, Any] = yaml.safe_load(_DEMONSTRATIONS.read_text(encoding="utf-8"))
 
     def unit_of(self, row: FelmRow) -> str:
         """Math and reasoning are judged by segments in every setting, as in the paper."""
@@ -63,7 +70,7 @@ class Questioner:
             "units": units,
             "links": links,
             "passages": passages,
-            "demonstration": self._demonstrations[_GROUPS.get(row.domain, "world")],
+            "demonstration": _demonstration(row),
         }
         instructions = self.mode if self.protocol == "code" and row.domain not in WITHOUT_REFERENCES else mode
         return Question(f"felm/{unit}_{mode}", mode, subject, len(units), instructions)
@@ -81,13 +88,22 @@ class Questioner:
 
 def extraction_subject(row: FelmRow) -> dict[str, Any]:
     """What the prompt for the extraction of claims is about."""
-    demonstrations = yaml.safe_load(_DEMONSTRATIONS.read_text(encoding="utf-8"))
     return {
         "kind": "extract_claims",
         "question": row.prompt.strip(),
         "units": [segment_text(each) for each in row.segments],
-        "demonstration": demonstrations[_GROUPS.get(row.domain, "world")],
+        "demonstration": _demonstration(row),
     }
+
+
+@cache
+def _demonstrations() -> Mapping[str, Any]:
+    found: Mapping[str, Any] = load_yaml(__package__, "prompts/demonstrations.yaml")
+    return found
+
+
+def _demonstration(row: FelmRow) -> Any:
+    return _demonstrations()[_GROUPS.get(row.domain, "world")]
 
 
 def segment_text(segment: str, protocol: str = "paper") -> str:
@@ -96,3 +112,50 @@ def segment_text(segment: str, protocol: str = "paper") -> str:
         found = re.search("[a-zA-Z]", segment)
         return segment[found.start() :] if found else ""
     return " ".join(segment.split()) or "(no text)"
+
+
+@cache
+def token_starts(tokenizer: str) -> Callable[[str], list[int]]:
+    """Where the tokens of a text begin: by ``words``, by ``tiktoken:ENCODING``, or by a fast tokenizer of transformers (a folder
+    or a name on the Hub).
+
+    Raises:
+        ConfigError: it cannot be loaded.
+    """
+    if tokenizer == WORDS:
+        return lambda text: [match.start() for match in _TOKEN.finditer(text)]
+    try:
+        if tokenizer.startswith(_TIKTOKEN):
+            import tiktoken
+
+            encoding = tiktoken.get_encoding(tokenizer.removeprefix(_TIKTOKEN))
+            return lambda text: encoding.decode_with_offsets(encoding.encode(text, disallowed_special=()))[1]
+        from transformers import AutoTokenizer
+
+        fast = AutoTokenizer.from_pretrained(tokenizer, use_fast=True)
+        fast("", return_offsets_mapping=True)
+    except (ImportError, OSError, ValueError, NotImplementedError) as error:
+        raise ConfigError(
+            f"chunk_tokenizer {tokenizer!r} cannot be loaded: {' '.join(str(error).split())}; expected {WORDS}, "
+            f"{_TIKTOKEN}cl100k_base, or a fast tokenizer"
+        ) from error
+    return lambda text: [
+        start for start, _ in fast(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+    ]
+
+
+def chunk(text: str, size: int = CHUNK_TOKENS, tokenizer: str = WORDS) -> list[str]:
+    """``text`` in pieces of ``size`` tokens, the last one shorter."""
+    starts = token_starts(tokenizer)(text)
+    borders = [*starts[::size], len(text)]
+    pieces = (text[start:end].strip() for start, end in itertools.pairwise(borders))
+    return [piece for piece in pieces if piece]
+
+
+def choose(documents: Sequence[str], query: str, size: int = CHUNK_TOKENS, tokenizer: str = WORDS) -> list[str]:
+    """For each document that has any text its chunk with the highest BM25 score for ``query``; the first of equals."""
+    chosen = []
+    for chunks in filter(None, (chunk(document, size, tokenizer) for document in documents)):
+        best = Searcher.of(chunks).best(query, 1) if len(chunks) > 1 else []
+        chosen.append(chunks[best[0][0] if best else 0])
+    return chosen

@@ -10,8 +10,7 @@ from lm_factuality.benchmarks.felm import metrics
 from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
 from lm_factuality.benchmarks.felm.benchmark import BENCHMARK
 from lm_factuality.benchmarks.felm.claims import RowClaims, provenance, read_claims, split_claims
-from lm_factuality.benchmarks.felm.evidence import WORDS
-from lm_factuality.benchmarks.felm.questions import Questioner
+from lm_factuality.benchmarks.felm.questions import WORDS, Questioner
 from lm_factuality.benchmarks.felm.rows import (
     FELM,
     MODES_WITH_REFERENCES,

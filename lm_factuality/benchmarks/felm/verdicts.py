@@ -10,11 +10,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lm_factuality.benchmarks.felm import grammar
-from lm_factuality.benchmarks.felm.counts import JudgedResponse
 from lm_factuality.ground.reasons import curable
 from lm_factuality.ground.thinking import UNFINISHED, plain, without_thinking
 
 PROTOCOLS = ("paper", "code")
+
+
+@dataclass(frozen=True)
+class JudgedResponse:
+    """``errors`` says of each segment whether it holds an error, ``flagged`` whether the judge says so; if ``flagged`` is
+    None, ``reason`` says why."""
+
+    index: str
+    domain: str
+    errors: tuple[bool, ...]
+    flagged: tuple[bool, ...] | None
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,17 +95,12 @@ def judge_response(
     ends = cut_off or [False] * len(outputs)
     verdicts = [read_verdict(text, num_units, protocol, end) for text, end in zip(outputs, ends, strict=True)]
     verdict = verdicts[0] if len(verdicts) == 1 else vote(verdicts)
-    if verdict.flagged is None:
+    flagged = verdict.flagged
+    if flagged is None:
         return JudgedResponse(index, domain, errors, None, verdict.reason)
-    return JudgedResponse(index, domain, errors, _to_segments(verdict, owners, len(labels)))
-
-
-def _to_segments(verdict: Verdict, owners: Sequence[int] | None, num_segments: int) -> tuple[bool, ...]:
-    """A segment is wrong if any claim of it is."""
-    flagged = verdict.flagged or frozenset()
-    if owners is not None:
+    if owners is not None:  # a segment is wrong if any claim of it is
         flagged = frozenset(owners[claim - 1] for claim in flagged)
-    return tuple(number in flagged for number in range(1, num_segments + 1))
+    return JudgedResponse(index, domain, errors, tuple(number in flagged for number in range(1, len(labels) + 1)))
 
 
 def _as_the_script(output: str, num_units: int) -> frozenset[int]:

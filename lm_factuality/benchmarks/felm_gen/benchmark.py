@@ -13,8 +13,7 @@ from lm_factuality.benchmarks.felm.certify import SEGMENTS
 from lm_factuality.benchmarks.felm.page import of_domain, table4
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.benchmarks.felm_gen.metrics import SCORES
-from lm_factuality.benchmarks.felm_gen.people import PEOPLE
-from lm_factuality.benchmarks.felm_gen.recount import recount
+from lm_factuality.benchmarks.felm_gen.recount import PEOPLE, recount
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.harness.outputs import TaskResult

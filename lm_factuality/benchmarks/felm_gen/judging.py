@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel
 
-from lm_factuality.benchmarks.felm_gen import marks, metrics, segments
+from lm_factuality.benchmarks.felm_gen import metrics, steps
 from lm_factuality.benchmarks.felm_gen.answers import no_answer, to_answer, why_none
-from lm_factuality.benchmarks.felm_gen.marks import Marks, MarksReply
-from lm_factuality.benchmarks.felm_gen.segments import Cut, CutReply, cut_by_rules
+from lm_factuality.benchmarks.felm_gen.steps import Cut, CutReply, Marks, MarksReply
 from lm_factuality.ground.console import counted, shown
 from lm_factuality.ground.records import to_model
 from lm_factuality.harness.generation import Docs, Table, Verdict
@@ -36,8 +35,8 @@ class _Item:
     problem: str | None
 
     @property
-    def domain(self) -> str:
-        return str(self.doc["domain"])
+    def by_rules(self) -> Cut | None:
+        return None if self.problem else steps.cut_by_rules(self.answer, self.doc["domain"])
 
 
 class FelmGen:
@@ -47,7 +46,7 @@ class FelmGen:
 
     name = "felm_gen"
     kinds = ("marks",)
-    prompt_names = (segments.CUT_PROMPT, marks.MARK_PROMPT)
+    prompt_names = (steps.CUT_PROMPT, steps.MARK_PROMPT)
 
     def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
         try:
@@ -60,57 +59,35 @@ class FelmGen:
         """Which segments will be marked is not known before they are cut: the second step is planned on those that rules cut,
         which is about what it costs."""
         items = _items(docs, responses)
-        cut = [item for item in items if _is_cut_by(judge, item)]
-        cuts = [None if item.problem else cut_by_rules(item.answer, item.domain) for item in items]
-        subjects = [segments.cut_subject(item.answer) for item in cut]
-        cutting = judge.plan(segments.CUT_PROMPT, subjects, samples=1, reply=CutReply, max_tokens=segments.CUT_TOKENS)
-        marking = judge.plan(marks.MARK_PROMPT, _mark_subjects(items, cuts), reply=MarksReply)
-        return [*([("cutting", cutting)] if cut else []), ("marking", marking)]
+        to_cut = [steps.cut_subject(item.answer) for item in items if _is_cut_by(judge, item)]
+        cutting = judge.plan(steps.CUT_PROMPT, to_cut, samples=1, reply=CutReply, max_tokens=steps.CUT_TOKENS)
+        to_mark = _mark_subjects(items, [item.by_rules for item in items])
+        marking = judge.plan(steps.MARK_PROMPT, to_mark, reply=MarksReply)
+        return [*([("cutting", cutting)] if to_cut else []), ("marking", marking)]
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
         items = _items(docs, responses)
-        cuts = self._cut(judge, items)
+        cuts = _cut(judge, items)
         subjects = _mark_subjects(items, cuts)
-        replies = iter(judge.ask_typed(marks.MARK_PROMPT, MarksReply, subjects, "marking segments", marks.check_marks))
+        replies = iter(judge.ask_typed(steps.MARK_PROMPT, MarksReply, subjects, "marking segments", steps.check_marks))
         records: list[Verdict] = []
         for item, cut in zip(items, cuts, strict=True):
             read = next(replies) if cut else []
-            found = marks.read_marks(read, len(cut.segments), item.domain) if cut else Marks(None)
+            found = steps.read_marks(read, len(cut.segments), item.doc["domain"]) if cut else Marks(None)
             records.append(_record(item, cut, found, [each.answer.text or "" for each in read]))
         return records
 
-    def _cut(self, judge: Judge, items: Sequence[_Item]) -> list[Cut | None]:
-        """The segments of each answer; None for what is no answer."""
-        places = [place for place, item in enumerate(items) if _is_cut_by(judge, item)]
-        subjects = [segments.cut_subject(items[place].answer) for place in places]
-        prompt, check, most = segments.CUT_PROMPT, segments.check_cut, segments.CUT_TOKENS
-        replies = judge.ask_typed(prompt, CutReply, subjects, "cutting responses", check, 1, max_tokens=most) if places else []
-        read = {place: reply for place, (reply,) in zip(places, replies, strict=True)}
-        return [
-            None if item.problem else segments.cut(item.answer, item.domain, read.get(place)) for place, item in enumerate(items)
-        ]
-
     def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
         (item,) = _items([doc], [responses])
-        return _record(item, None if item.problem else cut_by_rules(item.answer, item.domain), Marks(None, reason), [])
+        return _record(item, item.by_rules, Marks(None, reason), [])
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         return metrics.summarise(cast(Sequence[metrics.Record], verdicts))
 
     def table(self, summary: Mapping[str, Any]) -> Table:
-        columns = (
-            "domain",
-            "#responses",
-            "#segments wrong",
-            "#95% interval",
-            "#responses wrong",
-            "#95% interval ",
-            "#no answer",
-            "#unscored",
-            "#worst / best segments",
-        )
-        names = [name for name, each in summary.items() if isinstance(each, Mapping) and "segment" in each]
-        rows = [_row(name, summary[name]) for name in names]
+        rates = ("#segments wrong", "#95% interval", "#responses wrong", "#95% interval ")
+        columns = ("domain", "#responses", *rates, "#no answer", "#unscored", "#worst / best segments")
+        rows = [_row(name, each) for name, each in summary.items() if isinstance(each, Mapping) and "segment" in each]
         types = ", ".join(f"{kind} {number}" for kind, number in summary[metrics.ALL]["error_types"].items() if number)
         notes = [
             f"Wrong segments by type: {types or 'none'}.",
@@ -128,22 +105,33 @@ def _items(docs: Docs, responses: Sequence[Sequence[str]]) -> list[_Item]:
     return [_Item(doc, to_answer(texts[0]), no_answer(texts[0])) for doc, texts in zip(docs, responses, strict=True)]
 
 
+def _cut(judge: Judge, items: Sequence[_Item]) -> list[Cut | None]:
+    """The segments of each answer; None for what is no answer."""
+    places = [place for place, item in enumerate(items) if _is_cut_by(judge, item)]
+    subjects = [steps.cut_subject(items[place].answer) for place in places]
+    prompt, check, most = steps.CUT_PROMPT, steps.check_cut, steps.CUT_TOKENS
+    replies = judge.ask_typed(prompt, CutReply, subjects, "cutting responses", check, 1, max_tokens=most) if places else []
+    read = {place: reply for place, (reply,) in zip(places, replies, strict=True)}
+    return [
+        None if item.problem else steps.cut(item.answer, item.doc["domain"], read.get(place)) for place, item in enumerate(items)
+    ]
+
+
 def _is_cut_by(judge: Judge, item: _Item) -> bool:
     """Not what is one piece: there is nothing to group."""
-    if item.problem is not None or item.domain not in segments.BY_JUDGE or not judge.config.capabilities.can_answer("cut"):
-        return False
-    return len(segments.pieces_of(item.answer)) > 1
+    can_cut = item.doc["domain"] in steps.BY_JUDGE and judge.config.capabilities.can_answer("cut")
+    return item.problem is None and can_cut and len(steps.pieces_of(item.answer)) > 1
 
 
 def _mark_subjects(items: Sequence[_Item], cuts: Sequence[Cut | None]) -> list[dict[str, Any]]:
-    return [marks.mark_subject(item.doc, cut.segments) for item, cut in zip(items, cuts, strict=True) if cut is not None]
+    return [steps.mark_subject(item.doc, cut.segments) for item, cut in zip(items, cuts, strict=True) if cut is not None]
 
 
 def _record(item: _Item, cut: Cut | None, marks: Marks, outputs: list[str]) -> metrics.Record:
     none, unscored = why_none(item.problem)
     return {
         "index": item.doc["index"],
-        "domain": item.domain,
+        "domain": item.doc["domain"],
         "segments": list(cut.segments) if cut else [],
         "errors": None if marks.errors is None else list(marks.errors),
         "no_answer": none,
@@ -155,19 +143,9 @@ def _record(item: _Item, cut: Cut | None, marks: Marks, outputs: list[str]) -> m
 
 
 def _row(name: str, each: Mapping[str, Any]) -> tuple[str, ...]:
-    segment, response = each["segment"], each["response"]
-    return (
-        name,
-        str(each["responses"]),
-        shown(segment["error_rate"]),
-        _interval(segment["interval"]),
-        shown(response["error_rate"]),
-        _interval(response["interval"]),
-        str(each["no_answer"]),
-        str(each["unscored"]),
-        f"{shown(segment['worst'])} / {shown(segment['best'])}",
-    )
-
-
-def _interval(ends: Sequence[float] | None) -> str:
-    return "-" if ends is None else f"{100 * ends[0]:.1f} - {ends[1]:.1%}"
+    rates = []
+    for level in metrics.LEVELS:
+        rate, ends = each[level]["error_rate"], each[level]["interval"]
+        rates += [shown(rate), "-" if ends is None else f"{100 * ends[0]:.1f} - {ends[1]:.1%}"]
+    bounds = " / ".join(shown(each["segment"][bound]) for bound in ("worst", "best"))
+    return name, str(each["responses"]), *rates, str(each["no_answer"]), str(each["unscored"]), bounds

@@ -7,12 +7,12 @@ right. What is no answer is in neither: there is nothing in it to be wrong.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any, TypedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypedDict
 
 from lm_factuality.benchmarks.declaration import ERROR_RATE, Score
 from lm_factuality.benchmarks.felm.rows import DOMAINS
-from lm_factuality.benchmarks.felm_gen.marks import TYPES, UNTYPED
+from lm_factuality.benchmarks.felm_gen.steps import TYPES, UNTYPED
 from lm_factuality.ground.statistics import Aggregation, defined, how_many, interval_of, pooled, pooled_interval, pooled_stderr
 
 ALL = "ALL"
@@ -58,12 +58,6 @@ def error_rate(totals: Sequence[float]) -> float:
     return totals[0] / totals[1] if totals[1] else math.nan
 
 
-def count_types(verdict: Record) -> dict[str, int]:
-    """How many segments have an error of which kind."""
-    found = Counter(verdict["errors"] or ())
-    return {kind: found[kind] for kind in ERROR_KINDS}
-
-
 def is_unscored(verdict: Record) -> bool:
     """Whether there is an answer, but no verdict on it."""
     return verdict["unscored"] is not None and verdict["no_answer"] is None
@@ -74,56 +68,53 @@ def summarise(verdicts: Sequence[Record]) -> dict[str, Any]:
     error_rate, stderr, interval, worst, best}, "error_types": {kind: segments}}}``; beside them why there is no verdict
     (``unscored``) or no answer (``no_answer``), and by whom the responses were cut (``cut_by``, ``cuts_refused``). Intervals
     are 95% percentile bootstrap intervals over responses; a rate that is not defined is null."""
-    domains = sorted({str(verdict["domain"]) for verdict in verdicts})
-    summary = {name: _of([each for each in verdicts if name in (ALL, each["domain"])]) for name in (ALL, *domains)}
+    rows = [(verdict["domain"], row_metrics(verdict)) for verdict in verdicts]
+    names = (ALL, *sorted({domain for domain, _ in rows}))
+    counted = {key: _count(row[key] for _, row in rows) for key in ("unscored", "no_answer")}
+    counted |= {name: _count(verdict[key] for verdict in verdicts) for name, key in _CUTS}
+    return {name: _of([row for domain, row in rows if name in (ALL, domain)]) for name in names} | counted
+
+
+_CUTS: tuple[tuple[str, Literal["cut_by", "cut_refused"]], ...] = (("cut_by", "cut_by"), ("cuts_refused", "cut_refused"))
+
+
+def _of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
-        **summary,
-        "unscored": _count(verdict["unscored"] for verdict in verdicts if is_unscored(verdict)),
-        "no_answer": _count(verdict["no_answer"] for verdict in verdicts),
-        "cut_by": _count(verdict["cut_by"] for verdict in verdicts),
-        "cuts_refused": _count(verdict["cut_refused"] for verdict in verdicts),
+        "responses": len(rows),
+        "scored": sum(row["segment_error_rate"] is not None for row in rows),
+        "no_answer": sum(row["no_answer"] is not None for row in rows),
+        "unscored": sum(row["unscored"] is not None for row in rows),
+        **{level: _rate(rows, f"{level}_error_rate") for level in LEVELS},
+        "error_types": {kind: sum(row[f"errors_{kind}"] for row in rows) for kind in ERROR_KINDS},
     }
 
 
-def _of(verdicts: Sequence[Record]) -> dict[str, Any]:
-    types = [count_types(verdict) for verdict in verdicts]
-    return {
-        "responses": len(verdicts),
-        "scored": sum(verdict["unscored"] is None for verdict in verdicts),
-        "no_answer": sum(verdict["no_answer"] is not None for verdict in verdicts),
-        "unscored": sum(map(is_unscored, verdicts)),
-        **{level: _rate(verdicts, level) for level in LEVELS},
-        "error_types": {kind: sum(each[kind] for each in types) for kind in ERROR_KINDS},
-    }
-
-
-def _rate(verdicts: Sequence[Record], level: str) -> dict[str, Any]:
-    rows = [count(verdict, level) for verdict in verdicts if verdict["unscored"] is None]
-    errors, units = _sum(rows)
+def _rate(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
+    counts = [row[name] for row in rows if row[name] is not None]
+    errors, units = _sum(counts)
     return {
         "errors": errors,
         "units": units,
         "error_rate": defined(error_rate((errors, units))),
-        "stderr": defined(pooled_stderr(rows, error_rate)),
-        "interval": interval_of(pooled_interval(rows, error_rate)),
-        **{bound: defined(error_rate(_sum([count_at(verdict, level, bound) for verdict in verdicts]))) for bound in _BOUNDS},
+        "stderr": defined(pooled_stderr(counts, error_rate)),
+        "interval": interval_of(pooled_interval(counts, error_rate)),
+        **{bound: defined(error_rate(_sum([row[f"{name}_{bound}"] for row in rows]))) for bound in _BOUNDS},
     }
 
 
-def _sum(rows: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    return sum(row[0] for row in rows), sum(row[1] for row in rows)
+def _sum(counts: Sequence[Sequence[int]]) -> tuple[int, int]:
+    return sum(row[0] for row in counts), sum(row[1] for row in counts)
 
 
-def _count(values: Any) -> dict[str, int]:
+def _count(values: Iterable[str | None]) -> dict[str, int]:
     return dict(Counter(value for value in values if value is not None).most_common())
 
 
 def row_metrics(verdict: Record) -> dict[str, Any]:
     """The counts of one response, under the name of every score that they are part of."""
-    domain = verdict["domain"]
-    found: dict[str, Any] = {"unscored": verdict["unscored"] if is_unscored(verdict) else None}
-    found["no_answer"] = verdict["no_answer"]
-    found |= {f"errors_{kind}": number for kind, number in count_types(verdict).items()}
+    domain, types = verdict["domain"], Counter(verdict["errors"] or ())
+    found: dict[str, Any] = {"unscored": verdict["unscored"] if is_unscored(verdict) else None, "no_answer": verdict["no_answer"]}
+    found |= {f"errors_{kind}": types[kind] for kind in ERROR_KINDS}
     for level in LEVELS:
         counts = None if verdict["unscored"] else list(count(verdict, level))
         found |= {f"{level}_error_rate": counts, f"{level}_error_rate_{domain}": counts}

@@ -1,7 +1,5 @@
-"""Scores of FELM-gen out of its samples, and whether a record follows from the response and from what the judge wrote.
-
-A record holds the judge's outputs, so its marks are read again.
-"""
+"""Scores of FELM-gen out of its samples: whether a record follows from the response and from the judge's outputs, which it holds,
+so that its marks are read again; and people in the judge's place (section 3.6)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,13 +7,15 @@ from typing import Any
 from judges.answers import Answer
 from judges.backends import capabilities
 from judges.typed import read_reply
-from lm_factuality.benchmarks.declaration import Recount, Row, Rows
+from lm_factuality.benchmarks.asked import Answers, Item, People, as_verdict, load_questions, relabelling
+from lm_factuality.benchmarks.declaration import Recount, Row, Rows, Sample
+from lm_factuality.benchmarks.felm.benchmark import FACTUAL, segment_items
+from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm_gen.answers import no_answer, to_answer, why_none
-from lm_factuality.benchmarks.felm_gen.marks import MarksReply, check_marks, read_marks
 from lm_factuality.benchmarks.felm_gen.metrics import Record, row_metrics
-from lm_factuality.benchmarks.felm_gen.segments import BY_JUDGE, cut_by_rules
+from lm_factuality.benchmarks.felm_gen.steps import BY_JUDGE, MarksReply, check_marks, cut_by_rules, read_marks
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import belongs
+from lm_factuality.harness.samples import belongs, verdict_of
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
@@ -25,9 +25,8 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
 
     def again(row: Row) -> dict[str, Any]:
         verdict: Record = row["verdict"]
-        doc = row["doc"]
+        doc, errors = row["doc"], verdict["errors"]
         belongs(verdict["index"] == doc["index"] and verdict["domain"] == doc["domain"])
-        errors = verdict["errors"]
         if errors is not None and len(errors) != len(verdict["segments"]):
             raise ValueError(f"{len(errors)} verdicts on {len(verdict['segments'])} segments")
         return row_metrics(verdict)
@@ -59,9 +58,8 @@ def _wrong_cut(answer: str, domain: str, verdict: Record, judge: Mapping[str, An
         is_whole = "".join("".join(segments).split()) == "".join(answer.split())
         return None if is_whole and all(map(str.strip, segments)) else "its segments are not the text of the response"
     cut = cut_by_rules(answer, domain)
-    if segments != list(cut.segments) or verdict["cut_by"] != cut.by:
-        return "its segments are not those of the response"
-    return None
+    is_cut = segments == list(cut.segments) and verdict["cut_by"] == cut.by
+    return None if is_cut else "its segments are not those of the response"
 
 
 def _wrong_marks(verdict: Record, judge: Mapping[str, Any]) -> str | None:
@@ -76,3 +74,20 @@ def _wrong_marks(verdict: Record, judge: Mapping[str, Any]) -> str | None:
     replies = [read_reply(Answer(text), MarksReply, subject, check_marks) for text in outputs]
     found = read_marks(replies, len(verdict["segments"]), verdict["domain"]).errors
     return None if errors == (None if found is None else list(found)) else "its errors are not what the judge wrote"
+
+
+def _items(result: TaskResult, sample: Sample) -> list[Item]:
+    record, doc = verdict_of(sample), sample["doc"]
+    said = None if record["errors"] is None else [error or FACTUAL for error in record["errors"]]
+    return segment_items(doc["prompt"], record["segments"], said, doc.get("reference_texts") or ())
+
+
+def _change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
+    """The types of errors that people found; all in math and reasoning are reasoning errors, as in the paper."""
+    record, said = verdict_of(sample), (answers[item.id] for item in _items(result, sample))
+    only = "reasoning" if record["domain"] in WITHOUT_REFERENCES else None
+    errors = [None if answer == FACTUAL else only or answer for answer in said]
+    return as_verdict({**record, "errors": errors, "unscored": None, "outputs": []})
+
+
+PEOPLE = People(tuple(load_questions(__package__).values()), _items, relabelling(_items, _change, recount))

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lm_factuality.benchmarks.felm.rows import FELM, PUBLISHED, FelmRow, read_rows, reference_texts
-from lm_factuality.benchmarks.felm_gen import FELM_GEN, metrics
+from lm_factuality.benchmarks.felm_gen import metrics
 from lm_factuality.benchmarks.felm_gen.benchmark import BENCHMARK
+from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.own_data import find_data, own_data

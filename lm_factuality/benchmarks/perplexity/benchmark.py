@@ -1,14 +1,96 @@
-"""Perplexity as the rest of the suite knows it."""
+"""Perplexity as the rest of the suite knows it, and its metrics."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from lm_factuality.benchmarks.declaration import Benchmark, Recount, Row, Rows, Sample
-from lm_factuality.benchmarks.perplexity.audit import PerplexityAudit
-from lm_factuality.benchmarks.perplexity.metrics import SCORES, row_metrics
+from lm_factuality.benchmarks.audit import Expected, impossible_logprob, requests_of
+from lm_factuality.benchmarks.declaration import BITS_PER_BYTE, PERPLEXITY, Benchmark, Recount, Row, Sample, Score
 from lm_factuality.benchmarks.perplexity.page import SAMPLES, sections
+from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
 from lm_factuality.harness.samples import same_responses, to_float, to_int
 from lm_factuality.harness.scored import ScoredText
+
+
+def row_metrics(doc: Mapping[str, Any], scored: ScoredText) -> dict[str, Any]:
+    """The metrics of one document; None stands for what could not be scored."""
+    problem = doc["problem"] or scored.problem
+    logprob = None if problem else scored.logprob
+    size = len(doc["text"].encode("utf-8"))
+    metrics: dict[str, Any] = {
+        "byte_perplexity": _perplexity(logprob, size, doc["doc_id"]),
+        "bits_per_byte": None if logprob is None else Outcome(-logprob / size / math.log(2), doc["doc_id"], size),
+        "logprob": logprob,
+        "num_bytes": None if logprob is None else size,
+        "unscored": problem or None,
+    }
+    if scored.window is None:
+        return metrics
+    return metrics | {
+        "perplexity": _perplexity(logprob, scored.num_tokens, doc["doc_id"]),
+        "num_tokens": None if logprob is None else scored.num_tokens,
+        "num_windows": None if logprob is None else scored.num_windows,
+    }
+
+
+def geometric_mean(perplexities: Sequence[Outcome | None]) -> float:
+    """The perplexity of all documents together: e to the weighted mean of the logarithms of theirs."""
+    return _exp(mean(_logarithms(perplexities)))
+
+
+def geometric_stderr(perplexities: Sequence[Outcome | None]) -> float:
+    """The standard error of ``geometric_mean`` by the delta method: its value times the clustered standard error of its
+    logarithm, a ratio of two sums over documents (total negative log-probability over total tokens or bytes)."""
+    logarithms = _logarithms(perplexities)
+    return _exp(mean(logarithms)) * clustered_stderr(logarithms)
+
+
+def _logarithms(perplexities: Sequence[Outcome | None]) -> list[Outcome]:
+    return [Outcome(math.log(each), each.cluster, each.weight) for each in perplexities if each is not None]
+
+
+def _perplexity(logprob: float | None, count: int | None, cluster: str) -> Outcome | None:
+    """Of one document, weighing as much as it has tokens or bytes."""
+    return None if logprob is None or not count else Outcome(_exp(-logprob / count), cluster, count)
+
+
+def _exp(value: float) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def _total(values: Sequence[float | None]) -> float:
+    return float(sum(value for value in values if value is not None))
+
+
+_GEOMETRIC = Aggregation(geometric_mean, geometric_stderr)
+
+SCORES = (
+    Score("perplexity", _GEOMETRIC, PERPLEXITY, "Perplexity per token", False, 1, 2),
+    Score("byte_perplexity", _GEOMETRIC, PERPLEXITY, "Perplexity per byte", False, 1, 3),
+    Score("bits_per_byte", Aggregation(mean, clustered_stderr), BITS_PER_BYTE, "Bits per byte", False, 1, 3),
+    Score("logprob", Aggregation(_total)),
+    *(Score(name, Aggregation(_total), higher=None) for name in ("num_tokens", "num_bytes", "num_windows")),
+    Score("unscored", Aggregation(how_many), higher=False),
+)
+
+
+class PerplexityAudit:
+    """The model was asked for the log-probability of each document's text, and a model can have it."""
+
+    def __init__(self, expected: Expected) -> None:
+        """Nothing of what is ``expected`` matters."""
+
+    def wrong_request(self, sample: Sample) -> str | None:
+        is_asked = [each[0] for each in requests_of(sample)] == [sample["doc"]["text"]]
+        return None if is_asked else "the model was asked another text"
+
+    def impossible(self, sample: Sample) -> str | None:
+        ((logprob, tokens, *_),) = sample["filtered_resps"]
+        return impossible_logprob(logprob, tokens, len(sample["doc"]["text"].encode()))
 
 
 def keep(sample: Sample) -> Row:
@@ -24,11 +106,6 @@ def keep(sample: Sample) -> Row:
     return {"doc": doc, "scored": scored}
 
 
-def recount(task: TaskResult, rows: Rows) -> Recount:
-    """The same for all tasks."""
-    return Recount(lambda row: row_metrics(row["doc"], row["scored"]))
-
-
 def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
     """A window smaller than asked for."""
     used, asked = task.metadata.get("window_used"), task.metadata.get("window")
@@ -42,7 +119,7 @@ BENCHMARK = Benchmark(
     headlines=("perplexity", "byte_perplexity"),
     scores=SCORES,
     keep=keep,
-    recount=recount,
+    recount=lambda task, rows: Recount(lambda row: row_metrics(row["doc"], row["scored"])),
     notes=notes,
     shown_beside="factor",
     unit="documents",

@@ -27,7 +27,7 @@ from lm_factuality.benchmarks.factor.corpus import (
     wrong_join,
 )
 from lm_factuality.benchmarks.factor.joining import Join
-from lm_factuality.benchmarks.perplexity.metrics import SCORES
+from lm_factuality.benchmarks.perplexity.benchmark import SCORES
 from lm_factuality.ground.errors import did_you_mean
 from lm_factuality.ground.settings import STRICT
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 
-from lm_factuality.benchmarks.perplexity import metrics
-from lm_factuality.benchmarks.perplexity.benchmark import BENCHMARK
+from lm_factuality.benchmarks.perplexity.benchmark import BENCHMARK, row_metrics
 from lm_factuality.benchmarks.perplexity.corpus import parse_texts
 from lm_factuality.benchmarks.perplexity.documents import load_texts, text_suspicions
 from lm_factuality.ground.errors import refuse
@@ -19,13 +18,9 @@ rolling.install()
 
 
 class PerplexityTask(SuiteTask):
-    """Perplexity of whole documents, in sliding windows (section 5.3 of the FACTOR paper).
-
-    Built by lm_eval from a YAML that includes ``tasks/factor/_perplexity.yaml``. Metrics: ``perplexity`` (e to the mean
-    negative log-probability of a token, over all tokens of all documents), ``byte_perplexity`` and ``bits_per_byte`` (the same
-    per UTF-8 byte, which do not depend on the tokenizer), each with a standard error clustered by ``doc_id``; the totals
-    ``logprob`` (in nats), ``num_tokens``, ``num_bytes`` and ``num_windows``, over the documents that have a score; ``unscored``
-    (number of documents without). The samples hold all of them for each document.
+    """Perplexity of whole documents, in sliding windows (section 5.3 of the FACTOR paper), by a YAML that includes
+    ``tasks/factor/_perplexity.yaml``. Perplexities are e to the mean negative log-probability of a token, or of a UTF-8 byte,
+    over all documents; ``logprob`` is in nats, and totals are over the documents that have a score.
 
     Raises:
         ConfigError, DataError: on construction, if the YAML or its data cannot be used.
@@ -75,4 +70,4 @@ class PerplexityTask(SuiteTask):
             self.config.metadata["window"] = self.config.metadata["stride"] = None  # they count tokens: not applied
         else:
             self.config.metadata["window_used"] = scored.window
-        return metrics.row_metrics(doc, scored)
+        return row_metrics(doc, scored)

@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from lm_factuality.benchmarks.audit import OTHER_REQUEST, UNKNOWN_REQUESTS, Expected
-from lm_factuality.benchmarks.factor_chat.audit import FactorChatAudit
-from lm_factuality.benchmarks.factor_chat.benchmark import notes
+from lm_factuality.benchmarks.factor_chat.benchmark import FactorChatAudit, notes
 from lm_factuality.cli.main import main
 from lm_factuality.harness.samples import read_samples
 from lm_factuality.leaderboard.rows import _Rows

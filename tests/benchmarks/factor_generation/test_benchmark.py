@@ -15,11 +15,9 @@ from judges.judge import Judge
 from judges.typed import Typed, read_reply
 from lm_factuality.benchmarks import find_generation
 from lm_factuality.benchmarks.factor.rows import make_row
-from lm_factuality.benchmarks.factor_generation import FACTOR_GENERATION, by_support
-from lm_factuality.benchmarks.factor_generation.facts import MinimalFact, find_edit, find_fact
-from lm_factuality.benchmarks.factor_generation.judging import PROMPT, mark_subject
+from lm_factuality.benchmarks.factor_generation.facts import NO_WORD, MinimalFact, complete, end_of, find_edit, find_fact
+from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, PROMPT, mark_subject
 from lm_factuality.benchmarks.factor_generation.marks import FALSE, NEUTRAL, TRUE, Mark, MarkReply, vote
-from lm_factuality.benchmarks.factor_generation.sentences import NO_WORD, complete, end_of
 from lm_factuality.benchmarks.factor_generation.tally import (
     POOLED,
     RIGHT,
@@ -363,7 +361,10 @@ def test_the_lexical_judge_looks_for_both_wordings(tmp_path):
     assert first["marks"] == [TRUE, FALSE, NEUTRAL, None]
     assert first["reasons"] == [None, None, None, NO_WORD]
     assert first["sentences"][:2] == ["Its first keeper was a sailor.", "Its first keeper was a baker who sang"]
-    assert (second["marks"], second["unscored"]) == ([None], by_support.NO_CONTENT_WORD)
+    assert (second["marks"], second["unscored"]) == (
+        [None],
+        "the wordings differ in no content word, all that the lexical judge sees",
+    )
     assert (third["marks"], third["unscored"]) == ([], "differ at once")
 
 

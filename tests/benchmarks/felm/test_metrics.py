@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.benchmarks.felm.certify import flag_at_random, flag_everything, flag_nothing
-from lm_factuality.benchmarks.felm.counts import Counts, JudgedResponse, bounds, count, pool, to_report
+from lm_factuality.benchmarks.felm.certify import BASELINES, flagged
+from lm_factuality.benchmarks.felm.metrics import Counts, bounds, count, pool, to_report
 from lm_factuality.benchmarks.felm.outputs import judge_outputs, read_outputs
 from lm_factuality.benchmarks.felm.rows import FelmRow, read_rows
-from lm_factuality.benchmarks.felm.verdicts import judge_response
+from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +40,11 @@ def test_the_file_is_the_published_one(rows: list[FelmRow]) -> None:
 
 def test_flagging_everything_gives_the_known_f1(rows: list[FelmRow]) -> None:
     responses = judge_outputs(rows, {}, "paper")
-    everything = pool(flag_everything(responses), "segment")
+    everything, nothing, at_random = (pool(flagged(responses, flag(responses)), "segment") for flag in BASELINES.values())
     assert round(100 * everything.f1, 1) == 30.2
     assert everything.balanced_accuracy == 0.5
-    assert pool(flag_nothing(responses), "segment") == Counts(0, 0, 787, 3639)
-    assert abs(pool(flag_at_random(responses), "segment").balanced_accuracy - 0.5) < 0.03
+    assert nothing == Counts(0, 0, 787, 3639)
+    assert abs(at_random.balanced_accuracy - 0.5) < 0.03
 
 
 def response(errors: list[bool], flagged: list[bool] | None, domain: str = "wk") -> JudgedResponse:

@@ -18,12 +18,22 @@ from judges.templates import Prompts
 from judges.typed import Typed, read_reply
 from lm_factuality.benchmarks import find_generation, generation_names
 from lm_factuality.benchmarks.felm.rows import DOMAINS, read_rows
-from lm_factuality.benchmarks.felm_gen import FELM_GEN
 from lm_factuality.benchmarks.felm_gen.answers import EMPTY, REFUSAL, no_answer, to_answer
-from lm_factuality.benchmarks.felm_gen.marks import MarksReply, check_marks, mark_subject, read_marks
+from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.benchmarks.felm_gen.metrics import summarise
 from lm_factuality.benchmarks.felm_gen.recount import unfounded
-from lm_factuality.benchmarks.felm_gen.segments import CutReply, check_cut, cut, cut_by_rules, cut_subject, pieces_of
+from lm_factuality.benchmarks.felm_gen.steps import (
+    CutReply,
+    MarksReply,
+    check_cut,
+    check_marks,
+    cut,
+    cut_by_rules,
+    cut_subject,
+    mark_subject,
+    pieces_of,
+    read_marks,
+)
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generations_file import read_samples, to_line
