@@ -24,11 +24,7 @@ from lm_factuality.harness.scored import ScoredContinuation
 
 
 def keep(sample: Sample) -> Row:
-    """The row and the scored choices.
-
-    Raises:
-        ValueError: the responses are not as the task writes them.
-    """
+    """The row and the scored choices. Raises ValueError: the responses are not as the task writes them."""
     same_responses(sample, [each[0] for each in sample["resps"]])
     doc = {key: sample["doc"][key] for key in ("choices", "gold", "problem", "doc_id", "error_types")}
     scores = [
@@ -108,12 +104,8 @@ _TYPES = {option.value for option in _QUESTIONS["error_type"].options}
 
 
 def read_units(path: Path) -> list[Unit]:
-    """The rows of a table in the authors' columns, of whose contradictions people are asked (section 3.3, tables 2 and
-    3). Of the types the judge is the file.
-
-    Raises:
-        ConfigError, DataError: no such table, or one that cannot be used.
-    """
+    """The rows of a table in the authors' columns, of whose contradictions people are asked (section 3.3, tables 2 and 3). Of the
+    types the judge is the file. Raises ConfigError, DataError: no such table, or one that cannot be used."""
     if path.suffix.lower() not in FORMATS or not path.is_file():
         raise DataError(f"{path}: expected results or samples of a run, or a table in FACTOR's columns ({', '.join(FORMATS)})")
     config = {"task": path.stem, "dataset_path": str(path.resolve()), "metadata": {"config_source": str(path)}}

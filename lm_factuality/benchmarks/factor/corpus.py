@@ -129,11 +129,8 @@ class Corpus:
 
 
 def parse_corpus(config: Mapping[str, Any]) -> Corpus:
-    """The corpus that a task config describes.
-
-    Raises:
-        ConfigError: listing every key that is unknown, missing or of the wrong type.
-    """
+    """The corpus that a task config describes. Raises ConfigError: listing every key that is unknown, missing or of the wrong
+    type."""
     problems = [*wrong_metrics(SCORES, config.get("metric_list")), *wrong_join(config)]
     if not (metadata_of(config).get("source") or config.get("dataset_path")):
         problems.append("no data: give dataset_path (a CSV, JSONL or Parquet file, or a dataset on the Hub)")
@@ -169,11 +166,7 @@ def wrong_join(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def metadata_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The metadata of a YAML.
-
-    Raises:
-        ConfigError: it is no mapping.
-    """
+    """The metadata of a YAML. Raises ConfigError: it is no mapping."""
     metadata = config.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise ConfigError(f"{INLINE}: metadata: found a {type(metadata).__name__}, expected a mapping")
@@ -181,11 +174,7 @@ def metadata_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read_yaml(model: type[Yaml], config: Mapping[str, Any], others: Iterable[str]) -> Yaml:
-    """The YAML as a ``model``; ``others`` are problems that were found besides.
-
-    Raises:
-        ConfigError: all problems at once.
-    """
+    """The YAML as a ``model``; ``others`` are problems that were found besides. Raises ConfigError: all problems at once."""
     where = str(metadata_of(config).get("config_source", INLINE))
     problems = [f"{where}: {problem}" for problem in (*others, *_without_file(config))]
     try:

@@ -107,11 +107,8 @@ def changes_tokens(context: str, continuation: str, encode: Callable[[str], Sequ
 
 
 def tokenizer_of(name: str | None) -> Callable[[str], Sequence[int]] | None:
-    """Texts to tokens by a tokenizer of transformers, without those that open or end every text; None if none is named.
-
-    Raises:
-        ConfigError: it cannot be loaded.
-    """
+    """Texts to tokens by a tokenizer of transformers, without those that open or end every text; None if none is named. Raises
+    ConfigError: it cannot be loaded."""
     if not name:
         return None
     from transformers import AutoTokenizer

@@ -80,11 +80,8 @@ def column_names(table: Table) -> list[str]:
 
 
 def find_table(corpus: Corpus, data_dir: str | Path | None = None) -> tuple[Table, dict[str, Any]]:
-    """The table of ``corpus`` and where it came from, in a form that results can carry.
-
-    Raises:
-        ConfigError, DataError: as ``load_corpus`` does.
-    """
+    """The table of ``corpus`` and where it came from, in a form that results can carry. Raises ConfigError, DataError: as
+    ``load_corpus`` does."""
     name = None if corpus.source else _split_file(corpus)
     if corpus.source:
         located = locate(find_source(corpus.source), data_dir)
@@ -155,11 +152,8 @@ def _hub_table(corpus: Corpus) -> tuple[Table, dict[str, Any]]:
 
 
 def _clusters(corpus: Corpus, records: list[Record], names: list[str]) -> list[str]:
-    """What each row's standard error is clustered by: its document, or the row itself where the data does not say.
-
-    Raises:
-        ConfigError: the YAML names a column of documents that the table has not.
-    """
+    """What each row's standard error is clustered by: its document, or the row itself where the data does not say. Raises
+    ConfigError: the YAML names a column of documents that the table has not."""
     doc_id = corpus.columns.doc_id or "doc_id"
     if corpus.columns.doc_id and doc_id not in names:
         raise ConfigError(

@@ -23,15 +23,12 @@ class FactorTask(SuiteTask):
     """A multiple-choice task scored by mean log-probability per token.
 
     Built by lm_eval from a YAML that includes ``tasks/factor/_factor.yaml``. Metrics: ``factor_acc`` (equation 1), ``acc``
-    (sums), ``acc_bytes`` (per byte), ``factor_acc_vs_TYPE`` (how often the true completion beats a contradiction of that
-    error type; chance is a half), ``margin_vs_TYPE`` (by how much), and those of ``metrics.FINER``, each with a standard error
+    (sums), ``acc_bytes`` (per byte), ``factor_acc_vs_TYPE`` (how often the true completion beats a contradiction of that error
+    type; chance is a half), ``margin_vs_TYPE`` (by how much), and those of ``metrics.FINER``, each with a standard error
     clustered by ``doc_id``; ``unscored`` and ``truncated`` (numbers of rows); ``factor_acc_worst`` and ``factor_acc_best``
     (``factor_acc`` if every unscored row were wrong, or right); ``factor_mean_logprob`` (of true completions, in nats a token)
-    and ``factor_num_tokens`` (of all choices), which the samples hold for each choice.
-
-    Raises:
-        ConfigError, DataError: on construction, if the YAML or its data cannot be used.
-    """
+    and ``factor_num_tokens`` (of all choices), which the samples hold for each choice. Raises ConfigError, DataError: on
+    construction, if the YAML or its data cannot be used."""
 
     declared = BENCHMARK
 

@@ -14,11 +14,8 @@ _ENVIRONMENT = BoundedEnvironment()
 
 
 def renderer(where: str, key: str, template: Any, names: list[str]) -> Callable[[Mapping[str, Any]], Any]:
-    """What a ``doc_to_`` entry gives for the values of a row.
-
-    Raises:
-        ConfigError: a word that is neither a column nor a template, which lm_eval would send to the model as it is.
-    """
+    """What a ``doc_to_`` entry gives for the values of a row. Raises ConfigError: a word that is neither a column nor a template,
+    which lm_eval would send to the model as it is."""
     if callable(template):
         function: Callable[[Mapping[str, Any]], Any] = template
         return function

@@ -17,11 +17,7 @@ _ROUNDING = 1e-3  # of half-precision log-probabilities
 
 
 def keep(sample: Sample) -> Row:
-    """The row and what the model answered.
-
-    Raises:
-        ValueError: the responses are not as the task writes them.
-    """
+    """The row and what the model answered. Raises ValueError: the responses are not as the task writes them."""
     same_responses(sample, [each[0] for each in sample["resps"]])
     doc = {key: sample["doc"][key] for key in ("choices", "gold", "problem", "doc_id")}
     answers = [

@@ -26,10 +26,7 @@ class FactorChatTask(FactorTask):
     The metrics are those of ``metrics.SCORES``, with standard errors clustered by ``doc_id``. ``metadata``: ``protocol``
     (``statements``: each choice by itself; ``letters``: all of them, once for each rotation), ``answers`` (``logprobs``,
     ``words``, or ``auto``: log-probabilities where the model has some), ``source``, ``columns``, ``spacing``, ``data_dir``.
-
-    Raises:
-        ConfigError, DataError: on construction, if the YAML or its data cannot be used.
-    """
+    Raises ConfigError, DataError: on construction, if the YAML or its data cannot be used."""
 
     declared = BENCHMARK
 

@@ -44,11 +44,8 @@ class FactorGenerationTask(JudgedTask):
     The metrics are those of ``metrics.SCORES``: weighted as in the paper, and with ``_right``, ``_wrong`` and ``_pooled``.
 
     ``metadata``: those of a FACTOR task; ``contradiction`` (``first``, or an error type: which false completion is taken);
-    ``judge``, ``judge_store``.
-
-    Raises:
-        ConfigError, DataError: on construction, if the YAML, its data or the judge cannot be used.
-    """
+    ``judge``, ``judge_store``. Raises ConfigError, DataError: on construction, if the YAML, its data or the judge cannot be
+    used."""
 
     _instances: list[Instance]  # lm_eval's requests of this process
 

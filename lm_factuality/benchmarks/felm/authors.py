@@ -24,10 +24,7 @@ class AuthorsPrompts:
     def render(self, row: FelmRow, question: Question) -> str:
         """The authors' instructions for this row and mode, then the question and its segments byte for byte as their script
         writes them, segments without a letter blank. Claims and references, which it never writes, stand as in their examples.
-
-        Raises:
-            ConfigError: the checkout lacks the file.
-        """
+        Raises ConfigError: the checkout lacks the file."""
         unit = "claim" if question.subject["kind"] == "claims" else "segment"
         folder = _NAMES["folders"].get(row.domain, "wk")
         instructions = self._instructions(f"{unit}/{folder}/{_NAMES[unit][folder][question.instructions]}")
@@ -43,11 +40,8 @@ class AuthorsPrompts:
         return text
 
     def render_extraction(self, row: FelmRow, subject: Mapping[str, Any]) -> str:
-        """The authors' instructions for the extraction of claims, then the question and its segments.
-
-        Raises:
-            ConfigError: the checkout lacks the file.
-        """
+        """The authors' instructions for the extraction of claims, then the question and its segments. Raises ConfigError: the
+        checkout lacks the file."""
         folder = _NAMES["folders"].get(row.domain, "wk")
         return _example(self._instructions(f"claim/{folder}/claim_extract_{folder}"), subject, "Segments")
 

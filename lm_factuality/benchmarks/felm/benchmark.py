@@ -14,11 +14,7 @@ from lm_factuality.harness.samples import first_text, prompt_text, responses_of,
 
 
 def keep(sample: Sample) -> Row:
-    """The response that is judged and what was said of it.
-
-    Raises:
-        ValueError: the responses are not as the task writes them.
-    """
+    """The response that is judged and what was said of it. Raises ValueError: the responses are not as the task writes them."""
     given = texts(sample["filtered_resps"])
     if given != responses_of(sample)[: len(given)]:
         raise ValueError("'filtered_resps' are not 'resps'")

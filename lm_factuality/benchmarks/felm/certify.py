@@ -51,10 +51,7 @@ class FelmTrial:
     """All rows of FELM, asked about by ``unit`` and ``mode``; the ``Trial`` of a setting."""
 
     def __init__(self, unit: str, mode: str, wanted: Wanted) -> None:
-        """
-        Raises:
-            ConfigError, DataError: the data, the claims or the authors' prompts.
-        """
+        """Raises ConfigError, DataError: the data, the claims or the authors' prompts."""
         path = tasks_folder() / "sample" / "sample_felm.jsonl" if wanted.sample else locate(FELM, wanted.data_dir).path
         blob = blob_id(path)
         self.data = {"file": path.name, "git_blob": blob, "is_published": blob == FELM.blob}

@@ -106,11 +106,7 @@ def _lines(below: str) -> list[str]:
 
 
 def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:
-    """Claims by the index of their row.
-
-    Raises:
-        DataError: the file cannot be read, or is not about these rows.
-    """
+    """Claims by the index of their row. Raises DataError: the file cannot be read, or is not about these rows."""
     wanted = {row.index: row for row in rows}
 
     def parse(record: Any) -> RowClaims:

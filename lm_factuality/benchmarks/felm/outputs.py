@@ -26,12 +26,8 @@ class SavedOutput:
 
 
 def read_outputs(path: Path, rows: Sequence[FelmRow]) -> dict[str, SavedOutput]:
-    """Outputs by the index of their row.
-
-    Raises:
-        DataError: the file cannot be read; lines that are neither form; rows that do not exist, are of another domain, or come
-            twice. All of them are named.
-    """
+    """Outputs by the index of their row. Raises DataError: the file cannot be read; lines that are neither form; rows that do not
+    exist, are of another domain, or come twice. All of them are named."""
     domains = {row.index: row.domain for row in rows}
     found: dict[str, SavedOutput] = {}
 
@@ -76,11 +72,8 @@ def _texts(value: Any, key: str) -> tuple[str, ...]:
 def judge_outputs(
     rows: Sequence[FelmRow], outputs: Mapping[str, SavedOutput], protocol: str, claims: Mapping[str, RowClaims] | None = None
 ) -> list[JudgedResponse]:
-    """Every row with what its output says. ``claims`` are those that the ids in bare outputs number.
-
-    Raises:
-        DataError: claims are given for lm_eval's samples, which hold their own.
-    """
+    """Every row with what its output says. ``claims`` are those that the ids in bare outputs number. Raises DataError: claims are
+    given for lm_eval's samples, which hold their own."""
     if claims is not None and any(output.is_sample for output in outputs.values()):
         raise DataError("these outputs are lm_eval's samples, which say themselves what their ids number; leave out --claims")
     judged = []

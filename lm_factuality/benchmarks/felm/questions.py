@@ -117,11 +117,7 @@ def segment_text(segment: str, protocol: str = "paper") -> str:
 @cache
 def token_starts(tokenizer: str) -> Callable[[str], list[int]]:
     """Where the tokens of a text begin: by ``words``, by ``tiktoken:ENCODING``, or by a fast tokenizer of transformers (a folder
-    or a name on the Hub).
-
-    Raises:
-        ConfigError: it cannot be loaded.
-    """
+    or a name on the Hub). Raises ConfigError: it cannot be loaded."""
     if tokenizer == WORDS:
         return lambda text: [match.start() for match in _TOKEN.finditer(text)]
     try:

@@ -61,11 +61,8 @@ class _Line(BaseModel):
 
 
 def read_rows(path: Path) -> list[FelmRow]:
-    """All rows of FELM's ``all.jsonl``, or of a file of the same form.
-
-    Raises:
-        DataError: what is wrong with the file, every line of it.
-    """
+    """All rows of FELM's ``all.jsonl``, or of a file of the same form. Raises DataError: what is wrong with the file, every line
+    of it."""
     seen: set[str] = set()
 
     def parse(record: Any) -> FelmRow:
@@ -83,11 +80,8 @@ def read_rows(path: Path) -> list[FelmRow]:
 
 def reference_texts(references: str, rows: Sequence[FelmRow]) -> Callable[[FelmRow], tuple[str, ...]]:
     """The contents of a row's references: what the file of rows holds (``published``), or what ``lm-factuality data
-    fetch-references`` left in the folder ``references``.
-
-    Raises:
-        DataError: there is no such folder, or it holds none of these rows' references.
-    """
+    fetch-references`` left in the folder ``references``. Raises DataError: there is no such folder, or it holds none of these
+    rows' references."""
     if references == PUBLISHED:
         return lambda row: row.reference_texts
     from lm_factuality.retrieval.references.cache import ReferenceCache

@@ -38,11 +38,8 @@ class FelmTask(SuiteTask):
     ``metadata``: ``unit`` (segment, claim), ``mode`` (vanilla, cot, link, doc), ``protocol`` (paper, code), ``claims`` (``rules``
     or a file of ``lm-factuality claims extract``), ``prompts`` (a checkout of the authors' repository), ``references``
     (``published`` or a folder of ``lm-factuality data fetch-references``), ``chunk_tokenizer`` (whose tokens count: ``words``,
-    ``tiktoken:ENCODING``, a fast tokenizer), ``data_dir``. ``dataset_path`` names a file of one's own in FELM's columns.
-
-    Raises:
-        ConfigError, DataError: on construction, if the YAML or its data cannot be used.
-    """
+    ``tiktoken:ENCODING``, a fast tokenizer), ``data_dir``. ``dataset_path`` names a file of one's own in FELM's columns. Raises
+    ConfigError, DataError: on construction, if the YAML or its data cannot be used."""
 
     declared = BENCHMARK
 

@@ -23,11 +23,8 @@ class FelmGenTask(JudgedTask):
     record (``metrics.Record``).
 
     ``metadata``: ``judge``, ``judge_store``, ``references`` (``published``, or a folder of ``lm-factuality data
-    fetch-references``), ``data_dir``. ``dataset_path`` names a file of one's own in FELM's columns.
-
-    Raises:
-        ConfigError, DataError: on construction, if the data or the judge cannot be used.
-    """
+    fetch-references``), ``data_dir``. ``dataset_path`` names a file of one's own in FELM's columns. Raises ConfigError,
+    DataError: on construction, if the data or the judge cannot be used."""
 
     declared = BENCHMARK
     instructs = True

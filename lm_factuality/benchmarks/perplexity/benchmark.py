@@ -94,11 +94,7 @@ class PerplexityAudit:
 
 
 def keep(sample: Sample) -> Row:
-    """The document and its log-probability.
-
-    Raises:
-        ValueError: the responses are not as the task writes them.
-    """
+    """The document and its log-probability. Raises ValueError: the responses are not as the task writes them."""
     same_responses(sample, [each[0] for each in sample["resps"]])
     ((logprob, tokens, windows, window, problem),) = sample["filtered_resps"]
     doc = {key: sample["doc"][key] for key in ("text", "problem", "doc_id")}

@@ -88,11 +88,8 @@ class TextCorpus:
 
 
 def parse_texts(config: Mapping[str, Any]) -> TextCorpus:
-    """The corpus that the config of a perplexity task describes.
-
-    Raises:
-        ConfigError: listing every key that is unknown, missing or of the wrong type.
-    """
+    """The corpus that the config of a perplexity task describes. Raises ConfigError: listing every key that is unknown, missing
+    or of the wrong type."""
     from_rows = metadata_of(config).get("documents_of") is not None
     yaml = read_yaml(_RowsYaml if from_rows else _TextsYaml, config, _problems(config, metadata_of(config)))
     metadata = yaml.metadata or _Metadata()

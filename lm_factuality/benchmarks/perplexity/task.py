@@ -20,11 +20,8 @@ rolling.install()
 class PerplexityTask(SuiteTask):
     """Perplexity of whole documents, in sliding windows (section 5.3 of the FACTOR paper), by a YAML that includes
     ``tasks/factor/_perplexity.yaml``. Perplexities are e to the mean negative log-probability of a token, or of a UTF-8 byte,
-    over all documents; ``logprob`` is in nats, and totals are over the documents that have a score.
-
-    Raises:
-        ConfigError, DataError: on construction, if the YAML or its data cannot be used.
-    """
+    over all documents; ``logprob`` is in nats, and totals are over the documents that have a score. Raises ConfigError,
+    DataError: on construction, if the YAML or its data cannot be used."""
 
     declared = BENCHMARK
 
