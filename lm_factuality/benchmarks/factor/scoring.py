@@ -1,10 +1,10 @@
 """Equation 1 of the FACTOR paper, and what stands beside it.
 
 A model is right on a row if the true completion has the highest mean log-probability per token. ``acc`` compares sums,
-``acc_bytes`` means per UTF-8 byte. By the protocol ``paper`` a tie for the highest is not right; by ``code`` it goes to the
-first of equal choices, as in the authors' script, whose first choice is always the true one, so that a model of constant
-scores gets 100%. What is not a finite number is unscored by all; in the scripts it would be right. ``dola`` is how papers on
-decoding score, after the script of DoLa (Chuang et al., 2024): sums decide, and a tie is right.
+``acc_bytes`` means per UTF-8 byte. By the protocol ``paper`` a tie for the highest is not right; by ``code`` it goes to the first
+of equal choices, as in the authors' script, whose first choice is always the true one, so that a model of constant scores gets
+100%. What is not a finite number is unscored by all; in the scripts it would be right. ``dola`` is how papers on decoding score,
+after the script of DoLa (Chuang et al., 2024): sums decide, and a tie is right.
 
 The finer scores change where accuracy does not yet, so small models and small differences show there first. They are defined as
 lm_eval defines its continuous metrics of multiple choice: ``bits_per_byte`` is the information in the true completion, in bits
@@ -27,10 +27,10 @@ NORMALISATIONS = ("factor_acc", "acc", "acc_bytes")  # by tokens, by nothing, by
 class RowScore:
     """The outcome of one row.
 
-    ``correct`` maps each normalisation to whether the true completion wins (absent: this normalisation cannot be had);
-    ``leads`` says for each choice by how many nats per token the true completion has the higher mean log-probability, or by the
-    protocol ``dola`` by how many nats the higher sum, and ``beaten`` whether that makes it the likelier one (None for the true
-    one); ``finer`` has the finer scores by name; ``unscored`` says why there is no outcome, empty if there is one.
+    ``correct`` maps each normalisation to whether the true completion wins (absent: this normalisation cannot be had); ``leads``
+    says for each choice by how many nats per token the true completion has the higher mean log-probability, or by the protocol
+    ``dola`` by how many nats the higher sum, and ``beaten`` whether that makes it the likelier one (None for the true one);
+    ``finer`` has the finer scores by name; ``unscored`` says why there is no outcome, empty if there is one.
     """
 
     correct: dict[str, bool]

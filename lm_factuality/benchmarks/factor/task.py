@@ -1,13 +1,13 @@
 """The lm_eval task behind every FACTOR YAML."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from lm_eval.api.instance import Instance
 
 from lm_factuality.benchmarks.factor import metrics
 from lm_factuality.benchmarks.factor.benchmark import BENCHMARK
-from lm_factuality.benchmarks.factor.corpus import Corpus, parse_corpus
+from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.joining import first_seam, odd_seams, tell_seam, tokenizer_of
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import document, spacing_leak, suspicions
@@ -20,18 +20,14 @@ requests.install()
 
 
 class FactorTask(SuiteTask):
-    """A multiple-choice task scored by mean log-probability per token.
-
-    Built by lm_eval from a YAML that includes ``tasks/factor/_factor.yaml``. Metrics: ``factor_acc`` (equation 1), ``acc``
-    (sums), ``acc_bytes`` (per byte), ``factor_acc_vs_TYPE`` (how often the true completion beats a contradiction of that error
-    type; chance is a half), ``margin_vs_TYPE`` (by how much), and those of ``metrics.FINER``, each with a standard error
-    clustered by ``doc_id``; ``unscored`` and ``truncated`` (numbers of rows); ``factor_acc_worst`` and ``factor_acc_best``
-    (``factor_acc`` if every unscored row were wrong, or right); ``factor_mean_logprob`` (of true completions, in nats a token)
-    and ``factor_num_tokens`` (of all choices), which the samples hold for each choice. Raises ConfigError, DataError: on
-    construction, if the YAML or its data cannot be used."""
+    """A multiple-choice task scored by mean log-probability per token (equation 1), by a YAML that includes
+    ``tasks/factor/_factor.yaml``. Its metrics are ``metrics.SCORES``, with standard errors clustered by ``doc_id``; the samples
+    hold ``factor_mean_logprob`` and ``factor_num_tokens`` of each choice. Raises ConfigError, DataError: on construction, if the
+    YAML or its data cannot be used."""
 
     declared = BENCHMARK
 
+    joins: ClassVar[bool] = True  # whether the model is shown prefix and completion as one text
     states = ()  # of a corpus, doc_to_text and its like are templates over the columns of its table
 
     def built(self) -> None:
@@ -39,10 +35,7 @@ class FactorTask(SuiteTask):
         self.config.doc_to_choice = "choices"
         self.OUTPUT_TYPE = requests.REQUEST_TYPE  # what lm_eval pads by when several processes share the work
 
-    @classmethod
-    def corpus_of(cls, config: Mapping[str, Any]) -> Corpus:
-        """The corpus that the YAML names."""
-        return parse_corpus(config)
+    corpus_of = staticmethod(parse_corpus)
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
         self._corpus = self.corpus_of(config)
@@ -58,15 +51,24 @@ class FactorTask(SuiteTask):
         rows = loaded.rows
         encode = tokenizer_of((config.get("metadata") or {}).get("tokenizer"))
         leaks = ((target, what) for what in spacing_leak(rows))
-        problems = loaded.all_problems(target, [*suspicions(rows), *odd_seams(rows, corpus.join, encode), *leaks])
+        odd = odd_seams(rows, corpus.join, encode) if cls.joins else ()
+        problems = loaded.all_problems(target, [*suspicions(rows), *odd, *leaks])
         first = [] if loaded.problems else build(cls, config, data_dir, limit=1).instances
         example = tuple((each.args[0], each.args[1] if isinstance(each.args[1], str) else "") for each in first)
-        return Report(target, problems, len(rows), sum(len(row.choices) for row in rows), example, first_seam(rows, corpus.join))
+        return Report(
+            target,
+            problems,
+            len(rows),
+            sum(len(row.choices) for row in rows),
+            example,
+            first_seam(rows, corpus.join) if cls.joins else "",
+        )
 
     def read_documents(self) -> list[dict[str, Any]]:
         loaded = load_corpus(self._corpus, self._data_dir)
         refuse(loaded.problems)
-        tell_seam(self._corpus.task, loaded.rows, self._corpus.join)
+        if self.joins:
+            tell_seam(self._corpus.task, loaded.rows, self._corpus.join)
         warn_of_unusable(self._corpus.task, "rows", [row for row in loaded.rows if row.problem], len(loaded.rows))
         self._error_types = tuple(sorted({kind for row in loaded.rows for kind in row.error_types if kind}))
         self.config.metadata["data"] = dict(loaded.provenance)

@@ -20,21 +20,19 @@ answers.install()
 
 
 class FactorChatTask(FactorTask):
-    """FACTOR's rows for models that answer: is this sentence true?
-
-    Built by lm_eval from a YAML that includes ``tasks/factor/_factor_chat.yaml``, whose data are named as in ``_factor.yaml``.
-    The metrics are those of ``metrics.SCORES``, with standard errors clustered by ``doc_id``. ``metadata``: ``protocol``
-    (``statements``: each choice by itself; ``letters``: all of them, once for each rotation), ``answers`` (``logprobs``,
-    ``words``, or ``auto``: log-probabilities where the model has some), ``source``, ``columns``, ``spacing``, ``data_dir``.
-    Raises ConfigError, DataError: on construction, if the YAML or its data cannot be used."""
+    """FACTOR's rows for models that answer: is this sentence true? Its YAML includes ``tasks/factor/_factor_chat.yaml`` and names
+    data as those of FACTOR do. ``metadata`` besides: ``protocol`` (``statements``: each choice by itself; ``letters``: all of
+    them, once for each rotation) and ``answers`` (``logprobs``, ``words``, or ``auto``: log-probabilities where the model has
+    some)."""
 
     declared = BENCHMARK
+    joins = False
 
     def built(self) -> None:
         self.OUTPUT_TYPE = answers.REQUEST_TYPE  # what lm_eval pads by when several processes share the work
 
-    @classmethod
-    def corpus_of(cls, config: Mapping[str, Any]) -> Corpus:
+    @staticmethod
+    def corpus_of(config: Mapping[str, Any]) -> Corpus:
         metadata = {key: value for key, value in (config.get("metadata") or {}).items() if key != "protocol"}
         foreign = ("output_type", "generation_kwargs", "metric_list")
         return parse_corpus({**{key: value for key, value in config.items() if key not in foreign}, "metadata": metadata})
@@ -43,9 +41,8 @@ class FactorChatTask(FactorTask):
         given = {"protocol": str(metadata.get("protocol", "statements")), "answers": str(metadata.get("answers", "auto"))}
         for key, known in (("protocol", tuple(PROTOCOLS)), ("answers", answers.WAYS)):
             if given[key] not in known:
-                raise ConfigError(
-                    f"{config.get('task')}: metadata.{key}: found {given[key]!r}, expected one of {', '.join(known)}"
-                )
+                expected = f"expected one of {', '.join(known)}"
+                raise ConfigError(f"{config.get('task')}: metadata.{key}: found {given[key]!r}, {expected}")
         self._protocol_name, self._way = given["protocol"], given["answers"]
         self._protocol, self._prompts, self._corpus = PROTOCOLS[self._protocol_name], Prompts(), self.corpus_of(config)
         about: dict[str, Any] = {**given, "prompt_hashes": self._prompts.hashes([self._protocol.prompt])}

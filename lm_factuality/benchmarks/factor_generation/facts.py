@@ -1,8 +1,8 @@
 """The minimal fact in which a false completion differs from the true one (section 6.1 of the FACTOR paper).
 
 The paper's annotators wrote each minimal fact f down by hand. Here it is what the two completions say where they differ: the
-model continues from the prefix and the words that both completions begin with (c in the paper), and f is the first difference,
-in its true and in its false wording. Where they differ from the first word on, c is empty and the model continues from the prefix
+model continues from the prefix and the words that both completions begin with (c in the paper), and f is the first difference, in
+its true and in its false wording. Where they differ from the first word on, c is empty and the model continues from the prefix
 alone.
 
 Which of a row's false completions is taken, the paper does not say. Here it is the first one, in the order of the file, that
@@ -131,8 +131,8 @@ def complete(stem: str, generation: str) -> str | None:
     """``stem``, which may be empty, and what was generated after it up to the end of the sentence or line; None if no word was,
     or nothing but a thought without an end (see ``why_none``).
 
-    Tokenizers of the SentencePiece kind lose the space before a generation, so one that begins with a letter or digit is taken
-    to begin a new word.
+    Tokenizers of the SentencePiece kind lose the space before a generation, so one that begins with a letter or digit is taken to
+    begin a new word.
     """
     continuation = generation.strip("\n").split("\n", 1)[0]
     if without_thinking(generation) is None or not _LETTER.search(continuation):

@@ -14,7 +14,7 @@ from lm_factuality.benchmarks.factor.rows import Row, document
 from lm_factuality.benchmarks.factor.scoring import score_row
 from lm_factuality.benchmarks.factor_generation import metrics
 from lm_factuality.benchmarks.factor_generation.benchmark import BENCHMARK
-from lm_factuality.benchmarks.factor_generation.facts import FIRST, MinimalFact, find_fact
+from lm_factuality.benchmarks.factor_generation.facts import FIRST, Edit, MinimalFact, find_fact
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, reads_prompt
 from lm_factuality.benchmarks.factor_generation.marks import CAUTION
 from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add
@@ -34,18 +34,17 @@ _OWN_KEYS = ("output_type", "generation_kwargs", "repeats", "metric_list")  # wh
 
 
 class FactorGenerationTask(JudgedTask):
-    """Section 6 of the FACTOR paper. Built by lm_eval from a YAML that includes ``tasks/factor/_factor_generation.yaml``.
+    """Section 6 of the FACTOR paper, by a YAML that includes ``tasks/factor/_factor_generation.yaml``.
 
     A row makes two kinds of requests. Its choices are scored as in the FACTOR tasks, which tells whether the model is right on
     the row's pairs of a true and a false completion; and the model generates ``repeats`` times from the prefix and the words
     common to both completions of one pair. The judge then marks the generations. Samples hold what the scores say in their
     ``doc`` (``mean_logprob`` of each choice), so that ``lm-factuality judge`` needs nothing else.
 
-    The metrics are those of ``metrics.SCORES``: weighted as in the paper, and with ``_right``, ``_wrong`` and ``_pooled``.
-
     ``metadata``: those of a FACTOR task; ``contradiction`` (``first``, or an error type: which false completion is taken);
     ``judge``, ``judge_store``. Raises ConfigError, DataError: on construction, if the YAML, its data or the judge cannot be
-    used."""
+    used.
+    """
 
     _instances: list[Instance]  # lm_eval's requests of this process
 
@@ -105,17 +104,8 @@ class FactorGenerationTask(JudgedTask):
         """The scores come first, so that a model that has none says so before it generates; no generation without a fact."""
         task, doc_id, repeats = kwargs.pop("metadata")
         arguments = without_chat(kwargs)
-        scores = [
-            Instance(
-                requests.REQUEST_TYPE,
-                doc,
-                (*self._corpus.join(doc["prefix"], choice), self._corpus.window),
-                index,
-                (task, doc_id, 1),
-                **arguments,
-            )
-            for index, choice in enumerate(doc["choices"])
-        ]
+        texts = enumerate((*self._corpus.join(doc["prefix"], choice), self._corpus.window) for choice in doc["choices"])
+        scores = [Instance(requests.REQUEST_TYPE, doc, each, place, (task, doc_id, 1), **arguments) for place, each in texts]
         times = 0 if doc["no_fact"] else repeats
         return [*scores, self.generation(doc, ctx, len(scores), metadata=(task, doc_id, times), **arguments)]
 
@@ -157,16 +147,8 @@ class FactorGenerationTask(JudgedTask):
 
 def _document(row: Row, fact: MinimalFact | str) -> dict[str, Any]:
     """A row as the samples show it: as FACTOR's task does, and the fact that it is asked with."""
-    found = fact if isinstance(fact, MinimalFact) else None
-    edit = found.edit if found else None
-    return document(row) | {
-        "prompt": found.prompt if found else "",
-        "no_fact": "" if found else str(fact),
-        "contradiction": found.contradiction if found else -1,
-        "error_type": found.error_type if found else "",
-        "stem": edit.stem if edit else "",
-        "true": edit.true if edit else "",
-        "false": edit.false if edit else "",
-        "true_edit": edit.true_edit if edit else "",
-        "false_edit": edit.false_edit if edit else "",
-    }
+    reason = fact if isinstance(fact, str) else ""
+    found = MinimalFact("", -1, "", Edit("", "")) if isinstance(fact, str) else fact
+    edit = {key: getattr(found.edit, key) for key in ("stem", "true", "false", "true_edit", "false_edit")}
+    about = {"prompt": found.prompt, "no_fact": reason, "contradiction": found.contradiction, "error_type": found.error_type}
+    return document(row) | about | edit

@@ -10,7 +10,7 @@ from lm_factuality.benchmarks.felm import metrics
 from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
 from lm_factuality.benchmarks.felm.benchmark import BENCHMARK
 from lm_factuality.benchmarks.felm.claims import RowClaims, provenance, read_claims, split_claims
-from lm_factuality.benchmarks.felm.questions import WORDS, Questioner
+from lm_factuality.benchmarks.felm.questions import WORDS, Question, Questioner
 from lm_factuality.benchmarks.felm.rows import (
     FELM,
     MODES_WITH_REFERENCES,
@@ -29,17 +29,16 @@ logger = logging.getLogger(__name__)
 
 
 class FelmTask(SuiteTask):
-    """Asks the evaluated model which segments (or claims) of an answer hold errors.
-
-    Built by lm_eval from a YAML that includes ``tasks/felm/_felm.yaml``. The metrics are those of ``metrics.SCORES``, over all
-    responses and for each domain. Samples hold the counts of their response, which are zeros under the names of other domains and
+    """Asks the evaluated model which segments (or claims) of an answer hold errors, by a YAML that includes
+    ``tasks/felm/_felm.yaml``. Samples hold the counts of their response, which are zeros under the names of other domains and
     where it is unscored.
 
     ``metadata``: ``unit`` (segment, claim), ``mode`` (vanilla, cot, link, doc), ``protocol`` (paper, code), ``claims`` (``rules``
     or a file of ``lm-factuality claims extract``), ``prompts`` (a checkout of the authors' repository), ``references``
-    (``published`` or a folder of ``lm-factuality data fetch-references``), ``chunk_tokenizer`` (whose tokens count: ``words``,
-    ``tiktoken:ENCODING``, a fast tokenizer), ``data_dir``. ``dataset_path`` names a file of one's own in FELM's columns. Raises
-    ConfigError, DataError: on construction, if the YAML or its data cannot be used."""
+    (``published`` or a folder of fetched ones), ``chunk_tokenizer`` (whose tokens count: ``words``, ``tiktoken:ENCODING``, a fast
+    tokenizer), ``data_dir``. ``dataset_path`` names a file of one's own in FELM's columns. Raises ConfigError, DataError: on
+    construction, if the YAML or its data cannot be used.
+    """
 
     declared = BENCHMARK
 
@@ -61,14 +60,17 @@ class FelmTask(SuiteTask):
         return Settings(own, {"protocol": self._protocol, **about})
 
     def read_documents(self) -> list[dict[str, Any]]:
-        path, data = find_data(self._own_data, FELM, self._data_dir)
+        path, self.config.metadata["data"] = find_data(self._own_data, FELM, self._data_dir)
         rows = read_rows(path)
-        claims = self._read_claims(rows)
-        render = self._renderer()
-        texts = reference_texts(self._references, rows)
-        self.config.metadata["data"] = data
+        judged = [row for row in rows if self._questioner.unit_of(row) == "claim"]
+        if self._claims == "rules":
+            claims = {row.index: split_claims(row) for row in judged}
+        else:
+            found = read_claims(Path(self._claims), rows) if self._questioner.unit == "claim" else {}
+            claims = {row.index: found[row.index] for row in judged if row.index in found}
         if claims:
-            self.config.metadata["claims_from"] = provenance(list(claims.values()))
+            self.config.metadata["claims_from"] = provenance(claims.values())
+        render, texts = self._renderer(), reference_texts(self._references, rows)
         docs = [self._document(row, claims.get(row.index), render, texts(row)) for row in rows]
         if caution := " ".join(self._cautions(docs, claims)):
             self.config.metadata["caution"] = caution
@@ -91,13 +93,12 @@ class FelmTask(SuiteTask):
             )
 
     def _document(
-        self, row: FelmRow, claims: RowClaims | None, render: Callable[[FelmRow, Any], str], texts: tuple[str, ...] | None
+        self, row: FelmRow, claims: RowClaims | None, render: Callable[[FelmRow, Question], str], texts: tuple[str, ...]
     ) -> dict[str, Any]:
         """A row as the samples show it, with the prompt that the model sees: the bare question where nothing can be judged, since
-        lm_eval wants a request for every row."""
-        by_claims = self._questioner.unit_of(row) == "claim"
-        problem = None
-        if by_claims and (claims is None or claims.problem or not claims.numbered()):
+        lm_eval wants a request for every row. ``claims`` are none of rows that are judged by segments."""
+        problem = ""
+        if self._questioner.unit_of(row) == "claim" and (claims is None or claims.problem or not claims.numbered()):
             problem = f"no claims: {claims.problem or 'none in any segment' if claims else 'not in the claims file'}"
         question = None if problem else self._questioner.ask(row, claims, texts)
         return {
@@ -107,22 +108,13 @@ class FelmTask(SuiteTask):
             "segments": list(row.segments),
             "labels": list(row.labels),
             "text": render(row, question) if question else row.prompt,
-            "problem": problem or "",
+            "problem": problem,
             "mode": question.mode if question else "",
-            "claims": claims.numbered() if by_claims and claims else [],
-            "owners": claims.owners() if by_claims and claims else [],
+            "claims": claims.numbered() if claims else [],
+            "owners": claims.owners() if claims else [],
         }
 
-    def _read_claims(self, rows: Sequence[FelmRow]) -> dict[str, RowClaims]:
-        if self._questioner.unit != "claim":
-            return {}
-        judged = [row for row in rows if self._questioner.unit_of(row) == "claim"]
-        if self._claims == "rules":
-            return {row.index: split_claims(row) for row in judged}
-        found = read_claims(Path(self._claims), rows)
-        return {row.index: found[row.index] for row in judged if row.index in found}
-
-    def _renderer(self) -> Callable[[FelmRow, Any], str]:
+    def _renderer(self) -> Callable[[FelmRow, Question], str]:
         if self._checkout:
             authors = AuthorsPrompts(Path(str(self._checkout)))
             self.config.metadata["prompts"] = "authors"

@@ -84,9 +84,9 @@ def judge_response(
 ) -> JudgedResponse:
     """The row called ``index`` as its judge sees it.
 
-    ``labels`` say which segments are factual. ``outputs`` are one text, or several to vote on. ``owners`` has the 1-based
-    segment of every claim if claims were judged. ``problem`` is a reason why nothing was asked. ``cut_off`` says of each output
-    whether it ended for want of tokens, where that is known.
+    ``labels`` say which segments are factual. ``outputs`` are one text, or several to vote on. ``owners`` has the 1-based segment
+    of every claim if claims were judged. ``problem`` is a reason why nothing was asked. ``cut_off`` says of each output whether
+    it ended for want of tokens, where that is known.
     """
     errors = tuple(not label for label in labels)
     if problem:

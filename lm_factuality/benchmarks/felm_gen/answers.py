@@ -31,8 +31,8 @@ def why_none(problem: str | None) -> tuple[str | None, str | None]:
 def no_answer(generation: str) -> str | None:
     """Why ``generation`` is no answer: ``empty``, ``refusal`` or ``UNFINISHED``; None if it is one.
 
-    A refusal is a text without a list whose every sentence either refuses or is what people put round a refusal (an apology,
-    an offer), and of which at least one refuses. A text that says something of the matter besides is an answer and is judged.
+    A refusal is a text without a list whose every sentence either refuses or is what people put round a refusal (an apology, an
+    offer), and of which at least one refuses. A text that says something of the matter besides is an answer and is judged.
     """
     text = without_thinking(generation)
     if text is None:

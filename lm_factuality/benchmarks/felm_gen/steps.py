@@ -3,10 +3,10 @@
 Differences from the paper, which says "sentence boundary" for four kinds of prompts and a model for math and recommendation: the
 published file does not tell recommendation from writing, so the judge cuts all of ``writing_rec``; and the published segments of
 ``reasoning`` end at empty lines too, which sentence splitters do not know. Against the published segments the cuts below have a
-boundary F1 of 0.90 (wk, sentences), 0.89 (science, sentences), 0.82 (reasoning, paragraphs; 0.76 by sentences alone), and,
-where no judge cuts, 0.90 (writing_rec) and 0.75 (math; 0.65 by sentences alone). What wk and science lack is that the paper's
-sentence tokenizer (NLTK's Punkt) cuts the number of a list off its item, which leaves segments of nothing but "1.": such cuts
-aside they have 0.96 and 0.97, and Punkt itself has 0.97 on this text (pysbd 0.91 and 0.92, sentencex 0.94).
+boundary F1 of 0.90 (wk, sentences), 0.89 (science, sentences), 0.82 (reasoning, paragraphs; 0.76 by sentences alone), and, where
+no judge cuts, 0.90 (writing_rec) and 0.75 (math; 0.65 by sentences alone). What wk and science lack is that the paper's sentence
+tokenizer (NLTK's Punkt) cuts the number of a list off its item, which leaves segments of nothing but "1.": such cuts aside they
+have 0.96 and 0.97, and Punkt itself has 0.97 on this text (pysbd 0.91 and 0.92, sentencex 0.94).
 """
 
 import re

@@ -17,14 +17,10 @@ logger = logging.getLogger(__name__)
 
 
 class FelmGenTask(JudgedTask):
-    """Built by lm_eval from a YAML that includes ``tasks/felm/_felm_gen.yaml``.
-
-    The metrics are those of ``metrics.SCORES``. Samples hold the counts of their response, and in ``filtered_resps`` the judge's
-    record (``metrics.Record``).
-
-    ``metadata``: ``judge``, ``judge_store``, ``references`` (``published``, or a folder of ``lm-factuality data
-    fetch-references``), ``data_dir``. ``dataset_path`` names a file of one's own in FELM's columns. Raises ConfigError,
-    DataError: on construction, if the data or the judge cannot be used."""
+    """By a YAML that includes ``tasks/felm/_felm_gen.yaml``. Samples hold the counts of their response, and in ``filtered_resps``
+    the judge's record (``metrics.Record``). ``metadata``: ``judge``, ``judge_store``, ``references`` (``published``, or a folder
+    of fetched ones), ``data_dir``. ``dataset_path`` names a file of one's own in FELM's columns. Raises ConfigError, DataError:
+    on construction, if the data or the judge cannot be used."""
 
     declared = BENCHMARK
     instructs = True

@@ -76,8 +76,8 @@ class TextCorpus:
     """A perplexity YAML, checked.
 
     ``table`` says where its file lies; ``from_rows`` that its rows are FACTOR examples, whose documents are to be rebuilt;
-    ``text`` is the column of texts otherwise. ``window`` is the number of tokens that a model sees at once (None: as many
-    as it can), ``stride`` how many of them are scored in each window after the first (None: half of the window).
+    ``text`` is the column of texts otherwise. ``window`` is the number of tokens that a model sees at once (None: as many as it
+    can), ``stride`` how many of them are scored in each window after the first (None: half of the window).
     """
 
     table: Corpus

@@ -2,9 +2,9 @@
 
 A FACTOR row holds the beginning of its document up to the true completion. The documents are rebuilt so: a row's text is its
 prefix (``full_prefix`` where the file has one, since the published files cut the other) joined to its true completion as for
-scoring. Of one document's texts those go that another holds (white space aside), and those whose prefix begins another, since
-it would be counted twice; so do texts that repeat the beginning of any other in the file, whatever its ``doc_id``. What is left
-is for each document its longest text, and any that begins differently. How many rows went is in the provenance.
+scoring. Of one document's texts those go that another holds (white space aside), and those whose prefix begins another, since it
+would be counted twice; so do texts that repeat the beginning of any other in the file, whatever its ``doc_id``. What is left is
+for each document its longest text, and any that begins differently. How many rows went is in the provenance.
 """
 
 from collections import defaultdict
@@ -34,8 +34,7 @@ WHOLE_PREFIX = "full_prefix"  # of the published files: the prefix before it was
 
 @dataclass(frozen=True)
 class Document:
-    """A text to score; ``doc_id`` is what standard errors are clustered by, ``problem`` why it cannot be scored, if it
-    cannot."""
+    """A text to score; ``doc_id`` is what standard errors are clustered by, ``problem`` why it cannot be scored, if it cannot."""
 
     location: str
     doc_id: str
