@@ -83,30 +83,26 @@ class Join:
 AUTHORS_JOIN = Join()
 
 
-def odd_seams(rows: Sequence[Row], join: Join, encode: Callable[[str], Sequence[int]] | None = None) -> Iterator[tuple[str, str]]:
+Encode = Callable[[str], Sequence[int]]
+
+
+def odd_seams(rows: Sequence[Row], join: Join, encode: Encode | None = None) -> Iterator[tuple[str, str]]:
     """(location, what) of rows whose prefix meets a choice in a way that should be looked at, one choice a row; ``encode`` is the
     model's tokenizer, where it is at hand."""
     for row in rows:
-        found = (None, "") if row.problem else next(_odd(row, join, encode), (None, ""))
-        if found[0] is not None:
-            yield row.location, f"prefix and completion meet as {join.seam(row.prefix, found[0])!r}: {found[1]}"
+        for choice in () if row.problem else row.choices:
+            what = join.odd(row.prefix, choice)
+            if encode and not what:
+                context, continuation = join(row.prefix, choice)
+                alone = list(encode(context))
+                is_changed = list(encode(context + continuation))[: len(alone)] != alone
+                what = "the tokens of the prefix alone do not begin those of the joined text" if is_changed else ""
+            if what:
+                yield row.location, f"prefix and completion meet as {join.seam(row.prefix, choice)!r}: {what}"
+                break
 
 
-def _odd(row: Row, join: Join, encode: Callable[[str], Sequence[int]] | None) -> Iterator[tuple[str, str]]:
-    for choice in row.choices:
-        if what := join.odd(row.prefix, choice):
-            yield choice, what
-        elif encode and changes_tokens(*join(row.prefix, choice), encode):
-            yield choice, "the tokens of the prefix alone do not begin those of the joined text"
-
-
-def changes_tokens(context: str, continuation: str, encode: Callable[[str], Sequence[int]]) -> bool:
-    """Whether the tokens of ``context`` are others where ``continuation`` follows."""
-    alone = list(encode(context))
-    return list(encode(context + continuation))[: len(alone)] != alone
-
-
-def tokenizer_of(name: str | None) -> Callable[[str], Sequence[int]] | None:
+def tokenizer_of(name: str | None) -> Encode | None:
     """Texts to tokens by a tokenizer of transformers, without those that open or end every text; None if none is named. Raises
     ConfigError: it cannot be loaded."""
     if not name:
@@ -116,9 +112,8 @@ def tokenizer_of(name: str | None) -> Callable[[str], Sequence[int]] | None:
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"tokenizer {name!r} cannot be loaded: {' '.join(str(error).split())}; give a folder or a name on the Hub"
-        ) from error
+        why = " ".join(str(error).split())
+        raise ConfigError(f"tokenizer {name!r} cannot be loaded: {why}; give a folder or a name on the Hub") from error
     return lambda text: tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
 
 
@@ -130,5 +125,5 @@ def first_seam(rows: Sequence[Row], join: Join) -> str:
 
 
 def tell_seam(task: str, rows: Sequence[Row], join: Join) -> None:
-    """Shows in the log how the first row is joined."""
+    """Shows it in the log."""
     logger.info("%s: prefix and completion meet as %s", task, first_seam(rows, join))
