@@ -13,15 +13,14 @@ from dataclasses import dataclass
 
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.sentences import SIGNS
 
 AUTHORS, DELIMITER, DOLA = "authors", "delimiter", "dola"
 _SHOWN = 24  # characters on either side of a seam
 _MARKS = str.maketrans({" ": "⎵", "\n": "↵", "\t": "⇥"})
 _CLOSING = re.compile(r"[.,;:!?)\]}%’”…]")  # what no space stands before
 _OPENING = re.compile(r"[(\[{¿¡“„]$")
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uff00-\uff65]"
-)  # of scripts without spaces
+_UNSPACED = re.compile(f"[{SIGNS}\u3000-\u303f\uff00-\uff65]")  # of scripts without spaces between words
 
 logger = logging.getLogger(f"lm_eval.{__name__}")  # a run shows what lm_eval says, and of others warnings alone
 
