@@ -164,7 +164,15 @@ class TokenCounter:
 
     def __init__(self, tokenizer: str | None) -> None:
         """Raises ConfigError if the tokenizer cannot be loaded."""
-        self._tokenizer = _load(tokenizer) if tokenizer else None
+        self._tokenizer: Any = None
+        if tokenizer:
+            from transformers import AutoTokenizer
+
+            try:
+                self._tokenizer = AutoTokenizer.from_pretrained(tokenizer)
+            except (OSError, ValueError) as error:
+                advice = "leave it out for an estimate by length"
+                raise ConfigError(f"tokenizer {tokenizer}: cannot be loaded: {error}; {advice}") from error
         self.method = f"tokenizer {tokenizer}" if tokenizer else f"1 token per {BYTES_A_TOKEN} bytes"
 
     def expected(self, request: Request) -> int:
@@ -192,12 +200,3 @@ def estimate_of(backend: Backend) -> Callable[[Sequence[Request]], Estimate]:
     """How ``backend`` estimates requests; by length where it has no way of its own."""
     estimate: Callable[[Sequence[Request]], Estimate] = getattr(backend, "estimate", TokenCounter(None).estimate)
     return estimate
-
-
-def _load(name: str) -> Any:
-    from transformers import AutoTokenizer
-
-    try:
-        return AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"tokenizer {name}: cannot be loaded: {error}; leave it out for an estimate by length") from error

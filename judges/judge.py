@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from judges.config import JudgeConfig
 
 Item = TypeVar("Item")
+Subjects = Sequence[Mapping[str, Any]]  # what each question is about
 IsAskedAgain = Callable[[Request, Answer], bool]
 
 
@@ -70,13 +70,7 @@ class Judge:
         return dataclasses.replace(sent if isinstance(sent, Usage) else Usage(), stored=self._stored)
 
     def ask(
-        self,
-        prompt_name: str,
-        subjects: Sequence[Mapping[str, Any]],
-        description: str,
-        samples: int | None = None,
-        disable_tqdm: bool = False,
-        **decoding: Any,
+        self, prompt_name: str, subjects: Subjects, description: str, samples: int | None = None, **decoding: Any
     ) -> list[list[Answer]]:
         """Of each of ``subjects``, ``samples`` answers (default: as the config says) to the prompt about it.
 
@@ -87,15 +81,14 @@ class Judge:
             ConfigError: the prompt cannot be rendered.
             DataError: the store cannot be used.
         """
-        count = self.config.samples if samples is None else samples
-        requests = self._requests(prompt_name, subjects, count, decoding)
-        return _rows(self._answers(requests, description, disable_tqdm), count)
+        requests = self._requests(prompt_name, subjects, samples, decoding)
+        return _rows(self._answers(requests, description), len(subjects))
 
     def ask_typed(
         self,
         prompt_name: str,
         reply: type[R],
-        subjects: Sequence[Mapping[str, Any]],
+        subjects: Subjects,
         description: str,
         check: Check[R] | None = None,
         samples: int | None = None,
@@ -103,37 +96,36 @@ class Judge:
     ) -> list[list[Typed[R]]]:
         """As :meth:`ask`, the replies read: each is a ``reply`` that ``check`` finds nothing wrong with, or unscored with the
         reason. One that cannot be used is asked for once more, with the reason."""
-        count = self.config.samples if samples is None else samples
-        requests = self._requests(prompt_name, subjects, count, decoding, self._schema(reply))
+        requests = self._requests(prompt_name, subjects, samples, decoding, self._schema(reply))
         answers = self._answers(requests, description)
         read = [read_reply(answer, reply, each.subject, check) for each, answer in zip(requests, answers, strict=True)]
-        if again := self._again(read):
+        can_read = self.config.capabilities.reads_prompts  # any other backend would say the same again
+        if can_read and (again := [place for place, each in enumerate(read) if is_worth_another_try(each)]):
             second = self._answers([once_more(requests[place], read[place]) for place in again], f"{description}, once more")
             for place, answer in zip(again, second, strict=True):
                 tried = read_reply(answer, reply, requests[place].subject, check)
                 why = f"{read[place].problem}; asked once more: {tried.problem}" if answer.error else tried.problem
                 read[place] = dataclasses.replace(tried, problem=why)
-        return _rows(read, count)
+        return _rows(read, len(subjects))
 
     def plan(
         self,
         prompt_name: str,
-        subjects: Sequence[Mapping[str, Any]],
+        subjects: Subjects,
         samples: int | None = None,
         reply: type[R] | None = None,
         check: Check[R] | None = None,
         **decoding: Any,
     ) -> Plan:
         """What :meth:`ask` would send, or with ``reply`` the first questions of :meth:`ask_typed`; nothing is."""
-        count = self.config.samples if samples is None else samples
         schema = self._schema(reply) if reply else ""
-        requests = self._with_thoughts_on_disk(self._requests(prompt_name, subjects, count, decoding, schema))
-        if reply is None or not self.config.capabilities.reads_prompts:
-            return plan(self._backend, self._store, requests)
-        read = partial(read_reply, reply=reply, check=check)
-        return plan(
-            self._backend, self._store, requests, lambda each, said: is_worth_another_try(read(said, subject=each.subject))
-        )
+        requests = self._with_thoughts_on_disk(self._requests(prompt_name, subjects, samples, decoding, schema))
+
+        def is_asked_again(request: Request, said: Answer) -> bool:
+            return reply is not None and is_worth_another_try(read_reply(said, reply, request.subject, check))
+
+        may_ask_again = reply is not None and self.config.capabilities.reads_prompts
+        return plan(self._backend, self._store, requests, is_asked_again if may_ask_again else None)
 
     def silent(self) -> Judge:
         """This judge, answering from the store alone; all else gets an error."""
@@ -161,15 +153,14 @@ class Judge:
     def __exit__(self, *raised: object) -> None:
         self.close()
 
-    def _answers(self, requests: Sequence[Request], description: str, disable_tqdm: bool = False) -> list[Answer]:
+    def _answers(self, requests: Sequence[Request], description: str) -> list[Answer]:
         """Where the config says nothing of thinking, a request whose answer was cut off in a thought is sent once more, with room
         to think."""
-        answers = ask(self._backend, self._store, requests, description, disable_tqdm, self._count_stored)
+        answers = ask(self._backend, self._store, requests, description, self._count_stored)
         cut = [place for place, each in enumerate(answers) if is_cut_off_in_thought(each)]
         if cut and self.config.thinking_tokens is None:
             longer = [_with_room(requests[place], ROOM_TO_THINK) for place in cut]
-            doing = f"{description}, with room to think"
-            second = ask(self._backend, self._store, longer, doing, disable_tqdm, self._count_stored)
+            second = ask(self._backend, self._store, longer, f"{description}, with room to think", self._count_stored)
             for place, answer in zip(cut, second, strict=True):
                 answers[place] = answers[place] if answer.error else answer
         return answers
@@ -182,24 +173,18 @@ class Judge:
         cut = {key for key, answer in stored.items() if is_cut_off_in_thought(answer)}
         return [_with_room(each, ROOM_TO_THINK) if key in cut else each for key, each in zip(keys, requests, strict=True)]
 
-    def _again(self, read: Sequence[Typed[Any]]) -> list[int]:
-        """The places of replies that are asked for once more; a backend that reads no prompt would say the same again."""
-        if not self.config.capabilities.reads_prompts:
-            return []
-        return [place for place, each in enumerate(read) if is_worth_another_try(each)]
-
     def _schema(self, reply: type[Reply]) -> str:
         return schema_of(reply) if self.config.capabilities.takes_schema and self.config.schema else ""
 
     def _requests(
-        self, prompt_name: str, subjects: Sequence[Mapping[str, Any]], samples: int, changes: Mapping[str, Any], schema: str = ""
+        self, prompt_name: str, subjects: Subjects, samples: int | None, changes: Mapping[str, Any], schema: str = ""
     ) -> list[Request]:
         decoding: Decoding = dataclasses.replace(self.config.decoding, **changes)
         prompts = [self.prompts.render(prompt_name, subject) for subject in subjects]
         return [
             _with_room(Request(prompt, decoding, sample, self.config.system, subject, schema), self.config.thinking_tokens or 0)
             for prompt, subject in zip(prompts, subjects, strict=True)
-            for sample in range(samples)
+            for sample in range(self.config.samples if samples is None else samples)
         ]
 
     def _count_stored(self, count: int) -> None:
@@ -211,8 +196,9 @@ def _with_room(request: Request, tokens: int) -> Request:
     return dataclasses.replace(request, decoding=decoding)
 
 
-def _rows(items: Sequence[Item], size: int) -> list[list[Item]]:
-    return [list(items[start : start + size]) for start in range(0, len(items), size)]
+def _rows(items: Sequence[Item], count: int) -> list[list[Item]]:
+    size = len(items) // max(1, count)
+    return [list(items[row * size : (row + 1) * size]) for row in range(count)]
 
 
 class _Silent:
@@ -267,7 +253,6 @@ def ask(
     store: AnswerStore,
     requests: Sequence[Request],
     description: str,
-    disable_tqdm: bool = False,
     on_stored: Callable[[int], None] = lambda count: None,
 ) -> list[Answer]:
     """The answers to ``requests``, in their order.
@@ -286,7 +271,7 @@ def ask(
     on_stored(len(found))
     missing = {key: request for key, request in distinct.items() if key not in found}
     bar: tqdm[Any]
-    with tqdm(total=len(distinct), initial=len(found), desc=description, unit="answer", disable=disable_tqdm) as bar:
+    with tqdm(total=len(distinct), initial=len(found), desc=description, unit="answer") as bar:
 
         def keep(key: str, answer: Answer) -> None:
             found[key] = store.put(key, answer, identity)

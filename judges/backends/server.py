@@ -229,6 +229,8 @@ def to_body(request: Request, model: str, endpoint: str, max_tokens_name: str, e
     """
     decoding, is_chat, alternatives = request.decoding, endpoint == "chat", request.decoding.top_logprobs or None
     system = [{"role": "system", "content": request.system}] if request.system else []
+    named = {"name": "reply", "schema": json.loads(request.schema or "{}"), "strict": True}
+    schema = {"type": "json_schema", "json_schema": named}
     content = {
         "model": model,
         "messages": [*system, {"role": "user", "content": request.prompt}] if is_chat else None,
@@ -240,14 +242,10 @@ def to_body(request: Request, model: str, endpoint: str, max_tokens_name: str, e
         "seed": None if decoding.seed is None else decoding.seed + request.sample,
         "logprobs": True if is_chat and alternatives else alternatives,
         "top_logprobs": alternatives if is_chat else None,
-        "response_format": _response_format(request.schema) if request.schema else None,
+        "response_format": schema if request.schema else None,
         **extra,
     }
     return {name: value for name, value in content.items() if value is not None}
-
-
-def _response_format(schema: str) -> dict[str, Any]:
-    return {"type": "json_schema", "json_schema": {"name": "reply", "schema": json.loads(schema), "strict": True}}
 
 
 def read_reply(text: str, endpoint: str) -> Answer:

@@ -45,7 +45,8 @@ class Date:
         return " ".join(part for part in parts if part)
 
 
-def find_dates(text: str) -> list[Date]:
+@lru_cache(4096)
+def find_dates(text: str) -> tuple[Date, ...]:
     """The dates of ``text`` in the order in which they stand; days above 31 and months above 12 are none."""
     folded = fold(text)
     found: list[tuple[int, Date]] = []
@@ -61,10 +62,7 @@ def find_dates(text: str) -> list[Date]:
             if 1 <= number <= len(MONTHS) and date.day <= 31:
                 found.append((match.start(), date))
                 taken[match.start() : match.end()] = [True] * (match.end() - match.start())
-    return [date for _, date in sorted(found)]
-
-
-_dates = lru_cache(4096)(find_dates)
+    return tuple(date for _, date in sorted(found))
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class Comparison:
     """What the features are made of; of a claim without content words everything is covered."""
 
     claim_text: str
-    passages: tuple[Passage, ...]
+    passages: Sequence[Passage]
 
     @cached_property
     def claim(self) -> Text:
@@ -91,12 +89,12 @@ class Comparison:
 
     @cached_property
     def dates(self) -> tuple[Date, ...]:
-        return tuple(_dates(self.claim_text))
+        return find_dates(self.claim_text)
 
     @cached_property
     def missing_dates(self) -> tuple[Date, ...]:
         """The dates of the claim that no passage has, or only with another or no day, month or year."""
-        known = [date for passage in self.passages for date in _dates(passage.text)]
+        known = [date for passage in self.passages for date in find_dates(passage.text)]
         return tuple(date for date in self.dates if not any(date.agrees(other) for other in known))
 
     @cached_property
@@ -136,11 +134,6 @@ class Comparison:
         claim speaks."""
         titles = {passage.title: passage for passage in self.passages if passage.title}
         return tuple(titles.values()) if any(a.name & b.name for a, b in combinations(titles.values(), 2)) else ()
-
-
-def compare(claim: str, passages: Sequence[Passage]) -> Comparison:
-    """``claim`` beside ``passages``."""
-    return Comparison(claim, tuple(passages))
 
 
 def _has_name(text: Text, name: tuple[Word, ...]) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from judges.lexical.comparison import Comparison, compare
+from judges.lexical.comparison import Comparison
 from judges.lexical.words import ADDITIVES, KINSHIP, Passage, Text, Word
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json
@@ -155,7 +155,7 @@ class LexicalModel:
 
     def judge(self, claim: str, passages: Sequence[Passage]) -> Support:
         """Whether ``passages`` support ``claim``. One without content words asserts nothing that they could lack."""
-        pair = compare(claim, passages)
+        pair = Comparison(claim, passages)
         probability = self.probability(pair)
         return Support(probability, probability >= self.threshold, reason(pair))
 

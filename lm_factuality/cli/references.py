@@ -20,7 +20,7 @@ def add(actions: Any) -> None:
     parser.add_argument(
         "--cache", "--out", type=Path, metavar="DIR", help="folder for the texts (default: references in the suite's cache)"
     )
-    parser.add_argument("--report", type=Path, metavar="FILE", help=".json or .csv: every link and what became of it")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="JSON: every link and what became of it")
     parser.add_argument("--retry-dead", action="store_true", help="ask again for links that were dead before")
     polite = parser.add_argument_group("how servers are asked")
     polite.add_argument("--delay", type=float, default=1.0, metavar="S", help="seconds between requests to a host (default 1)")
@@ -47,17 +47,18 @@ def fetch_references(parsed: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from lm_factuality.benchmarks.felm.rows import FELM, read_rows
+    from lm_factuality.ground.files import check_writable
     from lm_factuality.ground.published import locate
     from lm_factuality.ground.settings import read_settings
     from lm_factuality.retrieval.references.addresses import parse_endpoint
-    from lm_factuality.retrieval.references.cache import ReferenceCache, Report, check_format
+    from lm_factuality.retrieval.references.cache import ReferenceCache, Report
     from lm_factuality.retrieval.references.connection import Network
     from lm_factuality.retrieval.references.fetcher import Manners
     from lm_factuality.retrieval.references.fetcher import fetch_references as fetch
     from lm_factuality.retrieval.references.links import collect_links
 
     if parsed.report:
-        check_format(parsed.report)
+        check_writable(parsed.report.parent, "the report")  # before hours of fetching
     manners = read_settings(Manners, {name: getattr(parsed, name) for name in ("delay", "user_agent", "obeys_robots")}, NAME)
     allowed = frozenset(map(parse_endpoint, parsed.allow_address))
     network = Network(user_agent=parsed.user_agent, allowed=allowed)

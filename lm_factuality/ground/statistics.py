@@ -74,10 +74,8 @@ def clustered_stderr(outcomes: Sequence[Outcome | None]) -> float:
     return math.sqrt(groups / (groups - 1) * squares) / sum(outcome.weight for outcome in scored)
 
 
-def bootstrap_interval(
-    outcomes: Sequence[Outcome | None], level: float = 0.95, resamples: int = 10_000, seed: int = 0
-) -> tuple[float, float]:
-    """The percentile interval of ``mean`` when whole clusters are drawn with replacement; NaNs where nothing was scored."""
+def bootstrap_interval(outcomes: Sequence[Outcome | None], resamples: int = 10_000, seed: int = 0) -> tuple[float, float]:
+    """The 95% percentile interval of ``mean`` when whole clusters are drawn with replacement; NaNs where nothing was scored."""
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for outcome in outcomes:
         if outcome is not None:
@@ -86,7 +84,7 @@ def bootstrap_interval(
     if not sums:
         return math.nan, math.nan
     values, weights = _drawn_sums(np.array(list(sums.values())), resamples, seed).T
-    low, high = np.quantile(values / weights, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(values / weights, [0.025, 0.975])
     return float(low), float(high)
 
 
@@ -134,17 +132,13 @@ def pooled_stderr(
 
 
 def pooled_interval(
-    rows: Sequence[Sequence[float]],
-    value: Callable[[Sequence[float]], float],
-    level: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
+    rows: Sequence[Sequence[float]], value: Callable[[Sequence[float]], float], resamples: int = 10_000, seed: int = 0
 ) -> tuple[float, float]:
-    """The percentile interval of a score of pooled counts, as ``pooled_stderr`` draws it; NaNs below two rows."""
+    """The 95% percentile interval of a score of pooled counts, as ``pooled_stderr`` draws it; NaNs below two rows."""
     draws = _pooled_draws(rows, value, resamples, seed)
     if len(rows) < 2 or not len(draws):
         return math.nan, math.nan
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(draws, [0.025, 0.975])
     return float(low), float(high)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from judges.answers import Answer, Request
 from judges.backends import capabilities, open_backend
 from judges.config import JudgeConfig, known_keys
-from judges.judge import Judge
+from judges.judge import Judge, Subjects
 from lm_factuality import __version__
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certifiable import Wanted, mapping, whole_scores
@@ -182,11 +182,12 @@ class _Offline(Judge):
         self._backend = open_backend(self.config)
 
     def _requests(
-        self, prompt_name: str, subjects: Sequence[Mapping[str, Any]], samples: int, changes: Mapping[str, Any], schema: str = ""
+        self, prompt_name: str, subjects: Subjects, samples: int | None, changes: Mapping[str, Any], schema: str = ""
     ) -> list[Request]:
-        return [Request("", sample=sample, subject=subject) for subject in subjects for sample in range(samples)]
+        count = self.config.samples if samples is None else samples
+        return [Request("", sample=sample, subject=subject) for subject in subjects for sample in range(count)]
 
-    def _answers(self, requests: Sequence[Request], description: str, disable_tqdm: bool = False) -> list[Answer]:
+    def _answers(self, requests: Sequence[Request], description: str) -> list[Answer]:
         """Each subject is judged once: its samples are the same."""
         times = 1 + max((each.sample for each in requests), default=0)
         answers = self._backend.answer([each for each in requests if each.sample == 0])

@@ -76,7 +76,7 @@ class Exclusion:
         return EvaluatedDocument(
             _values(rows, self.id_keys),
             frozenset(map(_normal, _values(rows, _TITLES))) if self.by_title else frozenset(),
-            frozenset(run for text in texts for run in _runs(text, self.overlap)) if self.overlap else frozenset(),
+            frozenset().union(*(_runs(text, self.overlap) for text in texts)) if self.overlap else frozenset(),
             tuple(dict.fromkeys(piece for text in texts for piece in _pieces(text, self.overlap))) if self.overlap else (),
         )
 
@@ -87,7 +87,7 @@ class Exclusion:
             return "id"
         if document.titles and _normal(passage.title) in document.titles:
             return "title"
-        if document.runs and not document.runs.isdisjoint(_passage_runs(passage.text, self.overlap)):
+        if document.runs and not document.runs.isdisjoint(_runs(passage.text, self.overlap)):
             return "overlap"
         return ""
 
@@ -159,9 +159,10 @@ def _normal(title: str) -> str:
     return " ".join(title.split()).casefold()
 
 
-def _runs(text: str, length: int) -> list[Run]:
+@functools.lru_cache(maxsize=4096)
+def _runs(text: str, length: int) -> frozenset[Run]:
     words = _WORD.findall(text.casefold())
-    return [tuple(words[start : start + length]) for start in range(len(words) - length + 1)]
+    return frozenset(tuple(words[start : start + length]) for start in range(len(words) - length + 1))
 
 
 def _pieces(text: str, overlap: int) -> list[str]:
@@ -169,8 +170,3 @@ def _pieces(text: str, overlap: int) -> list[str]:
     words, size = text.split(), max(_PIECE, 2 * overlap)
     step = size - overlap + 1
     return [" ".join(words[start : start + size]) for start in range(0, max(1, len(words) - overlap + 1), step)]
-
-
-@functools.lru_cache(maxsize=4096)
-def _passage_runs(text: str, length: int) -> frozenset[Run]:
-    return frozenset(_runs(text, length))

@@ -50,7 +50,7 @@ class BM25Parameters:
     def check(self) -> None:
         """BM25 needs nothing that may be missing."""
 
-    def write(self, folder: Path, passages: PassageStore, progress: bool) -> str:
+    def write(self, folder: Path, passages: PassageStore) -> str:
         """Makes the index of ``passages`` in ``folder``, or goes on with one; returns a sum of what it will find.
 
         Raises:
@@ -61,7 +61,7 @@ class BM25Parameters:
             index = _index(self.stemmer, folder / FOLDER)
             begin = index.searcher().num_docs  # whole commits: passages are added in order
             texts = (passage.contents for passage in passages.since(begin))
-            with tqdm(total=len(passages), initial=begin, desc="index", unit=" passages", disable=not progress) as bar:
+            with tqdm(total=len(passages), initial=begin, desc="index", unit=" passages") as bar:
                 _fill(index, texts, begin, _HEAP, bar)
             index.reload()
             if not index.searcher().terms_with_prefix(_CONTENTS, "", limit=1):

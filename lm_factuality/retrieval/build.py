@@ -57,7 +57,6 @@ def build_index(
     words: int | None = None,
     fields: Fields | None = None,
     overwrite: bool = False,
-    progress: bool = True,
 ) -> Index:
     """Builds an index of the passages of ``sources`` in the folder ``out`` and opens it.
 
@@ -79,7 +78,7 @@ def build_index(
     opened, kind = Sources(sources, names), parameters or BM25Parameters()
     kind.check()
     with writing(folder, partial, partial / _LOCK):
-        _build(opened, names, words, kind, partial, progress)
+        _build(opened, names, words, kind, partial)
         (partial / _LOCK).unlink(missing_ok=True)
         if folder.exists():
             shutil.rmtree(folder)
@@ -88,25 +87,20 @@ def build_index(
 
 
 def _build(
-    sources: Sources,
-    names: Fields,
-    words: int | None,
-    parameters: BM25Parameters | DenseParameters,
-    partial: Path,
-    progress: bool,
+    sources: Sources, names: Fields, words: int | None, parameters: BM25Parameters | DenseParameters, partial: Path
 ) -> None:
     recorded = {**parameters.recorded(), "words": words, "fields": asdict(names)}
     plan = {"format": FORMAT, "suite": __version__, "kind": parameters.kind, **recorded, "sources": sources.names}
     store = _take_up(partial, plan, sources)
     try:
-        sources.read_into(store, plan, words, progress)
+        sources.read_into(store, plan, words)
     finally:
         if not len(store):
             store.close()
             shutil.rmtree(partial)  # nothing in it is worth going on with
-    content = parameters.write(partial, store, progress)
+    content = parameters.write(partial, store)
     store.finish()
-    files = manifests.list_files(partial, _LOCK, progress)
+    files = manifests.list_files(partial, _LOCK)
     manifests.write_manifest(
         partial, Manifest(parameters.kind, recorded, sources.records, len(store), content, files, __version__)
     )
@@ -133,12 +127,7 @@ def _take_up(partial: Path, plan: Mapping[str, Any], sources: Sources) -> Passag
 
 
 def build_knowledge(
-    sources: str | Path | Sequence[str | Path],
-    out: str | Path,
-    *,
-    fields: Fields | None = None,
-    overwrite: bool = False,
-    progress: bool = True,
+    sources: str | Path | Sequence[str | Path], out: str | Path, *, fields: Fields | None = None, overwrite: bool = False
 ) -> Knowledge:
     """Writes the pages of ``sources`` to the SQLite file ``out`` and opens it.
 
@@ -160,19 +149,19 @@ def build_knowledge(
             raise ConfigError(f"{path} exists; give another name, or --overwrite to replace it")
     partial = Path(f"{path}.partial")
     with writing(path, partial, Path(f"{path}.lock")):
-        _build_pages(Sources(sources, names), names, partial, progress)
+        _build_pages(Sources(sources, names), names, partial)
         partial.replace(path)
     return Knowledge(path)
 
 
-def _build_pages(sources: Sources, names: Fields, partial: Path, progress: bool) -> None:
+def _build_pages(sources: Sources, names: Fields, partial: Path) -> None:
     plan = {"suite": __version__, "fields": asdict(names), "sources": sources.names}
     with closing(sqlite3.connect(partial)) as connection:
         store = _Rows(connection, partial)
         if store.kept is not None:
             sources.take_up(store.kept, plan, partial)
         try:
-            sources.read_into(store, plan, None, progress)
+            sources.read_into(store, plan, None)
         finally:
             if not len(store):
                 connection.close()  # nothing in it is worth going on with

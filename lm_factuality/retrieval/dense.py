@@ -51,12 +51,12 @@ class DenseParameters:
         """Loads the model, before anything is read for it."""
         _ = Encoder(self.model).model
 
-    def write(self, folder: Path, passages: PassageStore, progress: bool) -> str:
+    def write(self, folder: Path, passages: PassageStore) -> str:
         """Writes the vectors of ``passages``, or goes on with them; returns a sum of passages and vectors."""
         encoder, path = Encoder(self.model), folder / VECTORS
         begin: int = passages.kept("encoded") or 0
         rest, vectors = passages.since(begin), numpy.lib.format.open_memmap(path, mode="r+") if begin else None
-        with tqdm(total=len(passages), initial=begin, desc="encode", unit=" passages", disable=not progress) as bar:
+        with tqdm(total=len(passages), initial=begin, desc="encode", unit=" passages") as bar:
             while texts := [passage.contents for passage in islice(rest, _TEXTS)]:
                 encoded = encoder.passages(texts)
                 if vectors is None:

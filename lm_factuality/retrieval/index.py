@@ -62,10 +62,10 @@ class Manifest:
         return sum(file.size for file in self.files)
 
 
-def list_files(folder: Path, exclude: str, progress: bool) -> tuple[IndexFile, ...]:
+def list_files(folder: Path, exclude: str) -> tuple[IndexFile, ...]:
     """Every file in ``folder`` but ``exclude`` with its size and sum, in order of their names."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != exclude)
-    bar = tqdm(paths, desc="sum up", unit=" files", disable=not progress)
+    bar = tqdm(paths, desc="sum up", unit=" files")
     return tuple(IndexFile(path.relative_to(folder).as_posix(), path.stat().st_size, sha256_of(path)) for path in bar)
 
 

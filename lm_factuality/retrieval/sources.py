@@ -145,13 +145,13 @@ class Sources:
                 yield to_passage(row.values, self._names, self._row, row.location)
             self._current, self._row = self._current + 1, 0
 
-    def read_into(self, store: Store, plan: Mapping[str, Any], words: int | None, progress: bool) -> None:
+    def read_into(self, store: Store, plan: Mapping[str, Any], words: int | None) -> None:
         """Adds what is left of the sources to ``store``, split into passages of so many ``words`` if they are given.
 
         Raises:
             DataError: a row is no passage, or there was none at all.
         """
-        with tqdm(initial=len(store), unit=" passages", desc="read", disable=not progress) as bar:
+        with tqdm(initial=len(store), unit=" passages", desc="read") as bar:
             for passages in self._batches(words):
                 store.add(passages, {"plan": plan, "sources": self.state()})
                 bar.update(len(passages))

@@ -96,7 +96,7 @@ def _seconds(base_url: str, concurrency: int, calls: int) -> float:
         OpenAIBackend(config) as backend,
     ):
         start = time.perf_counter()
-        answers = ask(backend, store, requests, "asking", disable_tqdm=True)
+        answers = ask(backend, store, requests, "asking")
         seconds = time.perf_counter() - start
     if any(answer.text != "Answer: 1,3" for answer in answers):
         raise FactualityError(f"the server on this machine gave a wrong answer: {answers[0]}")

@@ -35,7 +35,7 @@ def test_knowledge_is_named_with_its_identity(judged, tmp_path):
     for text in (TEXT, f"{TEXT} She rowed."):  # two sources under one name
         source.write_text(json.dumps({"title": "Ada Lind", "text": text}) + "\n", encoding="utf-8")
         path = tmp_path / "pages.db"
-        build_knowledge(source, path, overwrite=True, progress=False)
+        build_knowledge(source, path, overwrite=True)
         about = judged("--knowledge", str(path))[0]["about"]
         assert (about["knowledge"], about["knowledge_identity"]) == ("pages.db", Knowledge(path).identity)
         identities.append(about["knowledge_identity"])

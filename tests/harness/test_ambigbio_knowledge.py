@@ -18,7 +18,7 @@ def test_metadata_name_the_knowledge_source(evaluate, tmp_path, monkeypatch, has
     (tmp_path / "pages.jsonl").write_text(json.dumps(DOC))
     metadata, expected = {"generations": str(tmp_path / "rows.json"), "judge": "lexical"}, ("documents", None)
     if has_knowledge:
-        built = build_knowledge(tmp_path / "pages.jsonl", tmp_path / "pages.db", progress=False)
+        built = build_knowledge(tmp_path / "pages.jsonl", tmp_path / "pages.db")
         metadata["knowledge"], expected = str(built.path), ("pages.db", built.identity)
     output = evaluate("constant-answer", ["ambigbio"], metadata=metadata, model_args={"answer": "She was a painter [1]."})
     about = output["configs"]["ambigbio"]["metadata"]

@@ -60,7 +60,7 @@ def own(tmp_path):
         for name, content in (("prompts.jsonl", rows), ("towns.jsonl", TOWNS)):
             (tmp_path / name).write_text("".join(json.dumps(each) + "\n" for each in content), encoding="utf-8")
         if not (tmp_path / "towns.db").exists():
-            build_knowledge(tmp_path / "towns.jsonl", tmp_path / "towns.db", progress=False)
+            build_knowledge(tmp_path / "towns.jsonl", tmp_path / "towns.db")
         about = {"version": 1.0, "columns": {"title": "titles"}, "knowledge": "towns.db", "judge": "lexical", **metadata}
         content = {
             "include": str(TASKS / "longform" / "_longform.yaml"),

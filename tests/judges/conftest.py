@@ -50,6 +50,6 @@ def ask_server(config: Callable[..., JudgeConfig], store: AnswerStore) -> Callab
     def run(requests: list[Request], **changes: Any) -> list[Answer]:
         with closing(OpenAIBackend(config(**changes))) as backend:
             run.backend = backend  # type: ignore[attr-defined]
-            return ask(backend, store, requests, "asking", disable_tqdm=True)
+            return ask(backend, store, requests, "asking")
 
     return run

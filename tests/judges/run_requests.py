@@ -17,5 +17,5 @@ if __name__ == "__main__":
     requests = [Request(f"p{number}") for number in range(int(count))]
     config = JudgeConfig("test", "openai", model="small-judge", base_url=url, concurrency=8)
     with closing(AnswerStore(path)) as store, closing(OpenAIBackend(config)) as backend:
-        answers = ask(backend, store, requests, "asking", disable_tqdm=True)
+        answers = ask(backend, store, requests, "asking")
     Path(out).write_text("".join(f"{answer.text}\n" for answer in answers), encoding="utf-8")

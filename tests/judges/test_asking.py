@@ -41,7 +41,7 @@ class Echo:
 
 
 def quietly(backend, store, requests, **options) -> list[str | None]:
-    return [answer.text for answer in ask(backend, store, requests, "asking", disable_tqdm=True, **options)]
+    return [answer.text for answer in ask(backend, store, requests, "asking", **options)]
 
 
 def prompts(count: int) -> list[Request]:
@@ -149,7 +149,7 @@ def test_an_interrupt_while_storing_loses_nothing_that_had_arrived(server, confi
 
     with closing(OpenAIBackend(config(concurrency=20))) as backend:
         with closing(Interrupted(tmp_path / "i.sqlite")) as store, pytest.raises(KeyboardInterrupt):
-            ask(backend, store, prompts(20), "asking", disable_tqdm=True)
+            ask(backend, store, prompts(20), "asking")
         server.script = lambda prompt, attempt: Act(text="fine")
         with closing(AnswerStore(tmp_path / "i.sqlite")) as store:
             assert quietly(backend, store, prompts(20)) == ["fine"] * 20

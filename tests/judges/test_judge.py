@@ -28,32 +28,32 @@ def test_samples_by_subject_plan_and_usage(server, config, own_prompt, tmp_path:
     with Judge.open(changed, store=tmp_path / "a.sqlite") as judge:
         before = judge.plan(name, subjects)
         assert (before.total, before.distinct, before.to_send) == (6, 4, 4)
-        answers = judge.ask(name, subjects, "asking", disable_tqdm=True)
+        answers = judge.ask(name, subjects, "asking")
         assert [len(each) for each in answers] == [2, 2, 2]
         assert answers[0] == answers[2]
         assert all(answer.text.startswith("Is this true: b?") for answer in answers[1])
         assert answers[0][0] != answers[0][1]
-        assert judge.ask(name, subjects[:1], "asking", samples=1, disable_tqdm=True) == [answers[0][:1]]
+        assert judge.ask(name, subjects[:1], "asking", samples=1) == [answers[0][:1]]
         usage = judge.usage
         assert (usage.calls, usage.stored, usage.prompt_tokens) == (4, 1, 40)
-        judge.ask(name, subjects[:1], "asking", samples=1, max_tokens=7, disable_tqdm=True)
+        judge.ask(name, subjects[:1], "asking", samples=1, max_tokens=7)
         assert server.bodies[-1]["max_tokens"] == 7
         assert server.bodies[-1]["messages"][0] == {"role": "system", "content": "Be brief."}
         assert (judge.name, judge.identity) == ("test", f"openai:127.0.0.1:{server.port}/v1:chat:small-judge")
     with Judge.open(changed, store=tmp_path / "a.sqlite") as again:
         assert again.plan(name, subjects).to_send == 0
-        assert again.ask(name, subjects, "asking", disable_tqdm=True) == answers
+        assert again.ask(name, subjects, "asking") == answers
         assert (again.usage.calls, again.usage.stored) == (0, 4)
 
 
 def test_no_subjects_no_answers(config, own_prompt, tmp_path: Path):
     with Judge.open(config(prompts=own_prompt), store=tmp_path / "a.sqlite") as judge:
-        assert judge.ask(next(iter(own_prompt)), [], "asking", disable_tqdm=True) == []
+        assert judge.ask(next(iter(own_prompt)), [], "asking") == []
 
 
 def test_a_prompt_that_lacks_a_variable_is_refused_before_anything_is_sent(server, config, own_prompt, tmp_path: Path):
     with Judge.open(config(prompts=own_prompt), store=tmp_path / "a.sqlite") as judge, pytest.raises(ConfigError):
-        judge.ask(next(iter(own_prompt)), [{"claim": "a"}, {}], "asking", disable_tqdm=True)
+        judge.ask(next(iter(own_prompt)), [{"claim": "a"}, {}], "asking")
     assert not server.attempts
 
 
@@ -63,9 +63,9 @@ def test_a_model_of_lm_eval(own_prompt, tmp_path: Path, checkpoint):
     )
     (name,) = own_prompt
     with Judge.open(config, store=tmp_path / "a.sqlite") as judge:
-        ((answer,),) = judge.ask(name, [{"claim": "The harbour is old."}], "asking", max_tokens=5, disable_tqdm=True)
+        ((answer,),) = judge.ask(name, [{"claim": "The harbour is old."}], "asking", max_tokens=5)
         assert answer.error is None
         assert judge.usage.calls == 1
     with Judge.open(config, store=tmp_path / "a.sqlite") as judge:
-        assert judge.ask(name, [{"claim": "The harbour is old."}], "x", max_tokens=5, disable_tqdm=True) == [[answer]]
+        assert judge.ask(name, [{"claim": "The harbour is old."}], "x", max_tokens=5) == [[answer]]
         assert (judge.usage.calls, judge.usage.stored) == (0, 1)

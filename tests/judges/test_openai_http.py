@@ -397,10 +397,10 @@ def test_the_key_is_sent_and_found_nowhere_else(server, config, tmp_path: Path, 
     )
     said = []
     with closing(AnswerStore(tmp_path / "key.sqlite")) as store, closing(OpenAIBackend(config(api_key_env="MY_KEY"))) as backend:
-        said += [backend.identity, *map(repr, ask(backend, store, prompts(2), "asking", disable_tqdm=True))]
+        said += [backend.identity, *map(repr, ask(backend, store, prompts(2), "asking"))]
         server.script = lambda prompt, attempt: Act(status=401, text=f"{KEY} is unknown")
         with pytest.raises(BackendDown, match="is unknown") as caught:
-            ask(backend, store, prompts(3), "asking", disable_tqdm=True)
+            ask(backend, store, prompts(3), "asking")
         said += [str(caught.value), json.dumps(config(api_key_env="MY_KEY").describe())]
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
     said += [record.getMessage() for record in caplog.records]

@@ -104,7 +104,7 @@ def test_room_to_think(server, config, own_prompt, tmp_path, room, sent, answers
             on_disk = attempt and room is None  # of what is there, one was sent in vain with room to think
             assert plan.to_send == (len(QUESTIONS) if not attempt else 1 if room != 0 else 0)
             assert plan.estimate.max_completion_tokens == (4608 if on_disk else 512 + (room or 0)) * plan.to_send
-            found = [each for (each,) in judge.ask(next(iter(own_prompt)), subjects, "asking", disable_tqdm=True)]
+            found = [each for (each,) in judge.ask(next(iter(own_prompt)), subjects, "asking")]
         said = [... if each.text is None else without_thinking(each.text) for each in found]
         assert said == answers
         assert attempt or [body["max_tokens"] for body in server.bodies] == sent
@@ -120,7 +120,7 @@ def test_the_budget_has_the_tokens_to_think(server, config, own_prompt, tmp_path
     prices = {"prompt": 0.0, "completion": 1000.0}  # a tenth of a cent a token
     judge_config = config(prompts=own_prompt, prices=prices, max_cost=1.0, concurrency=1)
     with Judge.open(judge_config, store=tmp_path / "a.sqlite") as judge, pytest.raises(BackendDown, match="max_cost of"):
-        judge.ask(next(iter(own_prompt)), [{"claim": "hard"}], "asking", disable_tqdm=True)
+        judge.ask(next(iter(own_prompt)), [{"claim": "hard"}], "asking")
     assert [body["max_tokens"] for body in server.bodies] == [512]
 
 
@@ -146,7 +146,7 @@ def test_a_model_of_lm_eval(own_prompt, tmp_path, ends):
     options = {"model": "hf", "apply_chat_template": True, "prompts": own_prompt, "decoding": {"max_tokens": 3}}
     config = JudgeConfig("local", "lm_eval", model_args={"pretrained": str(folder), "device": "cpu"}, **options)
     with Judge.open(config, store=tmp_path / "a.sqlite") as judge:
-        ((answer,),) = judge.ask(next(iter(own_prompt)), [{"claim": "a"}], "asking", disable_tqdm=True)
+        ((answer,),) = judge.ask(next(iter(own_prompt)), [{"claim": "a"}], "asking")
         assert answer.text == "<think>" + "".join(pieces)
         assert without_thinking(answer.text) == ("Yes." if ends else None)
         assert judge.usage.calls == 2

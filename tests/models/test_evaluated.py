@@ -43,7 +43,7 @@ PASSAGES = [
 
 def index_of(folder: Path, passages: list[dict], **options) -> Index:
     (folder / "passages.jsonl").write_text("".join(json.dumps(each) + "\n" for each in passages), encoding="utf-8")
-    return build_index(folder / "passages.jsonl", folder / "index", progress=False, **options)
+    return build_index(folder / "passages.jsonl", folder / "index", **options)
 
 
 def found(index: Index, query: str, k: int = 1, rules: str = "title+overlap", row: dict | None = None, **changes) -> tuple:

@@ -24,7 +24,7 @@ OPTIONS = {"pretrained": READER, "device": "cpu", "dtype": "float32", "batch_siz
 @pytest.fixture(scope="module")
 def index(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("index") / "encyclopedia"
-    build_index(TASKS / "sample" / "encyclopedia.jsonl", folder, progress=False)
+    build_index(TASKS / "sample" / "encyclopedia.jsonl", folder)
     return str(folder)
 
 

@@ -17,7 +17,7 @@ ENCYCLOPEDIA = TASKS / "sample" / "encyclopedia.jsonl"
 def encyclopedia(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BM25 index of the fictional encyclopedia; to be copied before it is changed."""
     folder = tmp_path_factory.mktemp("index") / "bm25"
-    build_index(ENCYCLOPEDIA, folder, progress=False)
+    build_index(ENCYCLOPEDIA, folder)
     return folder
 
 

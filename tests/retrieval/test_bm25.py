@@ -67,7 +67,7 @@ def reference(contents, stemmer, query):
 @pytest.mark.parametrize("commit", [7, 1000])
 def test_scores_are_those_of_the_formula(stemmer, commit, tmp_path, monkeypatch):
     monkeypatch.setattr(bm25, "_COMMIT", commit)
-    index = build_index(ENCYCLOPEDIA, tmp_path / "index", BM25Parameters(stemmer=stemmer), progress=False)
+    index = build_index(ENCYCLOPEDIA, tmp_path / "index", BM25Parameters(stemmer=stemmer))
     contents = [passage.contents for passage in index.passages]
     for _, title, parts in list(sentences())[::20]:
         for query in (title, parts[1]):
@@ -79,7 +79,7 @@ def test_scores_are_those_of_the_formula(stemmer, commit, tmp_path, monkeypatch)
 
 def test_results_do_not_depend_on_the_commits(tmp_path, monkeypatch, encyclopedia):
     monkeypatch.setattr(bm25, "_COMMIT", 13)
-    index, whole = build_index(ENCYCLOPEDIA, tmp_path / "index", progress=False), open_index(encyclopedia)
+    index, whole = build_index(ENCYCLOPEDIA, tmp_path / "index"), open_index(encyclopedia)
     queries = [f"{title} {' '.join(parts)}" for _, title, parts in sentences()]
     assert index.retrieve(queries, 220) == whole.retrieve(queries, 220)
     assert index.identity == whole.identity
@@ -133,7 +133,7 @@ def test_queries_without_a_known_word_find_nothing(index):
 
 
 def test_fewer_than_k_where_fewer_match(write_tsv, tmp_path):
-    index = build_index(write_tsv(["red boat", "blue boat", "green tree"]), tmp_path / "index", progress=False)
+    index = build_index(write_tsv(["red boat", "blue boat", "green tree"]), tmp_path / "index")
     assert [hit.number for hit in index.retrieve(["boat"], 10)[0]] == [0, 1]
     assert [hit.number for hit in index.retrieve(["boat tree"], 10)[0]] == [2, 0, 1]
 
@@ -145,7 +145,7 @@ def test_repeated_words_of_a_query_count_as_often(index):
 
 def test_equal_scores_come_in_order_of_number(write_tsv, tmp_path):
     texts = ["red boat" if number % 3 else "red red boat boat" for number in range(5000)]
-    index = build_index(write_tsv(texts), tmp_path / "index", progress=False)
+    index = build_index(write_tsv(texts), tmp_path / "index")
     first = [number for number in range(5000) if number % 3 == 0]
     for k in (1, 3, 10, 2000):
         numbers = [hit.number for hit in index.retrieve(["boat"], k)[0]]

@@ -46,7 +46,7 @@ def interrupted(small_batches, write_tsv, tmp_path, monkeypatch):
     with monkeypatch.context() as context:
         context.setattr(sources, "to_passage", fail)
         with pytest.raises(Interruption):
-            build_index(source, tmp_path / "index", progress=False)
+            build_index(source, tmp_path / "index")
     return source
 
 
@@ -55,12 +55,12 @@ def test_an_interrupted_build_goes_on_after_its_last_batch(interrupted, tmp_path
     read = []
     to_passage = sources.to_passage
     monkeypatch.setattr(sources, "to_passage", lambda values, *rest: read.append(values["id"]) or to_passage(values, *rest))
-    index = build_index(interrupted, tmp_path / "index", progress=False)
+    index = build_index(interrupted, tmp_path / "index")
     assert read == ["20", "21", "22", "23", "24"]
     assert [passage.text for passage in index.passages] == TEXTS
     assert not (tmp_path / "index.partial").exists()
     assert sorted(path.name for path in (tmp_path / "index").iterdir()) == ["manifest.json", "passages.sqlite", "tantivy"]
-    whole = build_index(interrupted, tmp_path / "whole", progress=False)
+    whole = build_index(interrupted, tmp_path / "whole")
     assert index.identity == whole.identity
     assert index.manifest.sources == whole.manifest.sources
     assert index.retrieve(["boat number 7"], 25) == whole.retrieve(["boat number 7"], 25)
@@ -81,11 +81,11 @@ def test_a_build_that_was_interrupted_while_indexing_reads_and_indexes_nothing_a
     with monkeypatch.context() as context:
         context.setattr(Passage, "contents", property(interrupt))
         with pytest.raises(Interruption):
-            build_index(source, tmp_path / "index", progress=False)
+            build_index(source, tmp_path / "index")
     monkeypatch.setattr(sources, "to_passage", None)
     indexed.clear()
     monkeypatch.setattr(Passage, "contents", property(lambda passage: indexed.append(passage.id) or contents(passage)))
-    index = build_index(source, tmp_path / "index", progress=False)
+    index = build_index(source, tmp_path / "index")
     assert indexed == ["20", "21", "22", "23", "24"]
     assert [hit.number for hit in index.retrieve(["boat"], 30)[0]] == list(range(25))
 
@@ -107,7 +107,7 @@ def test_a_killed_process_is_taken_up(name, write_tsv, tmp_path):
         "    calls.append(name)\n"
         "    if len(calls) == int(sys.argv[4]): os.kill(os.getpid(), 9)\n"
         "setattr(globals()[place], name, killed)\n"
-        "build_index(sys.argv[1], sys.argv[2], progress=False)\n"
+        "build_index(sys.argv[1], sys.argv[2])\n"
     )
     command = [sys.executable, "-c", program, str(source), str(tmp_path / "index"), name]
     kills = ("3", "7") if name == "PassageStore.add" else ("1",)
@@ -134,7 +134,7 @@ CHANGES = {
 def test_other_parameters_do_not_go_on_with_a_build(change, interrupted, tmp_path):
     arguments, expected = CHANGES[change]
     with pytest.raises(DataError) as error:
-        build_index(interrupted, tmp_path / "index", progress=False, **arguments)
+        build_index(interrupted, tmp_path / "index", **arguments)
     assert expected in str(error.value)
     assert f"or delete {tmp_path / 'index.partial'} to start over" in str(error.value)
 
@@ -143,16 +143,16 @@ def test_another_source_does_not_go_on_with_a_build(interrupted, tmp_path):
     other = tmp_path / "other.tsv"
     shutil.copy(interrupted, other)
     with pytest.raises(DataError, match="an unfinished build with sources .*passages.tsv.*, but now it is .*other.tsv"):
-        build_index(other, tmp_path / "index", progress=False)
+        build_index(other, tmp_path / "index")
     content = interrupted.read_text(encoding="utf-8")
     interrupted.write_text(content + "26\tmore boats\n", encoding="utf-8")
     with pytest.raises(DataError, match="unfinished build of other data: .*passages.tsv: not what was read before"):
-        build_index(interrupted, tmp_path / "index", progress=False)
+        build_index(interrupted, tmp_path / "index")
     interrupted.write_text(content.replace("number 3 of", "number 4 of"), encoding="utf-8")
     with pytest.raises(DataError, match="unfinished build of other data: .*passages.tsv: not what was read before"):
-        build_index(interrupted, tmp_path / "index", progress=False)
+        build_index(interrupted, tmp_path / "index")
     interrupted.write_text(content, encoding="utf-8")
-    assert len(build_index(interrupted, tmp_path / "index", progress=False)) == 25
+    assert len(build_index(interrupted, tmp_path / "index")) == 25
 
 
 @pytest.mark.parametrize(
@@ -166,39 +166,39 @@ def test_another_source_does_not_go_on_with_a_build(interrupted, tmp_path):
 def test_a_build_without_a_passage_leaves_nothing(texts, expected, write_tsv, tmp_path):
     source = tmp_path / "passages.tsv" if texts is None else write_tsv(texts)
     with pytest.raises(DataError, match=expected):
-        build_index(source, tmp_path / "index", progress=False)
+        build_index(source, tmp_path / "index")
     assert not list(tmp_path.glob("index*"))
 
 
 def test_nothing_to_index(write_tsv, tmp_path):
     with pytest.raises(DataError, match="no passage has a word, stopwords aside"):
-        build_index(write_tsv(["of the", "a - ."]), tmp_path / "index", progress=False)
+        build_index(write_tsv(["of the", "a - ."]), tmp_path / "index")
 
 
 def test_an_index_is_replaced_only_when_asked_and_only_an_index(write_tsv, tmp_path):
     source, folder = write_tsv(TEXTS), tmp_path / "index"
-    first = build_index(source, folder, progress=False)
+    first = build_index(source, folder)
     with pytest.raises(ConfigError, match="index exists; give another folder, or --overwrite"):
-        build_index(source, folder, progress=False)
-    second = build_index(source, folder, BM25(stemmer="none"), overwrite=True, progress=False)
+        build_index(source, folder)
+    second = build_index(source, folder, BM25(stemmer="none"), overwrite=True)
     assert open_index(folder).identity == second.identity != first.identity
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.txt").write_text("years of work")
     with pytest.raises(ConfigError, match="precious exists and is no index, so it is not replaced"):
-        build_index(source, precious, overwrite=True, progress=False)
+        build_index(source, precious, overwrite=True)
     assert (precious / "thesis.txt").is_file()
 
 
 def test_two_builds_do_not_share_a_folder(write_tsv, tmp_path):
     (tmp_path / "index.partial").mkdir()
     with FileLock(tmp_path / "index.partial" / "lock"), pytest.raises(DataError, match="another build is writing into it"):
-        build_index(write_tsv(TEXTS), tmp_path / "index", progress=False)
+        build_index(write_tsv(TEXTS), tmp_path / "index")
 
 
 def test_words_and_several_sources(write_tsv, tmp_path):
     files = [write_tsv(["one two three four five"]), write_tsv(["six seven"], "more.tsv")]
-    index = build_index(files, tmp_path / "index", words=2, progress=False)
+    index = build_index(files, tmp_path / "index", words=2)
     assert [(passage.id, passage.text) for passage in index.passages] == [
         ("0#0", "one two"),
         ("0#1", "three four"),
@@ -216,7 +216,7 @@ def test_long_texts_end_a_batch_early(write_tsv, tmp_path, monkeypatch):
     sizes = []
     add = build.PassageStore.add
     monkeypatch.setattr(build.PassageStore, "add", lambda self, *args: sizes.append(len(args[0])) or add(self, *args))
-    index = build_index(write_tsv(TEXTS), tmp_path / "index", progress=False)
+    index = build_index(write_tsv(TEXTS), tmp_path / "index")
     assert max(sizes) == 4
     assert len(index) == sum(sizes) == 25
 
@@ -233,7 +233,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path):
         "from lm_factuality.retrieval import bm25, build, sources\n"
         "bm25._HEAP, sources._BATCH, bm25._COMMIT = bm25._SMALL_HEAP, 2000, 2000\n"
         "for name in ('three', 'twelve'):\n"
-        "    build_index(f'{sys.argv[1]}/{name}.tsv', f'{sys.argv[1]}/{name}', progress=False)\n"
+        "    build_index(f'{sys.argv[1]}/{name}.tsv', f'{sys.argv[1]}/{name}')\n"
         "    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
@@ -372,9 +372,9 @@ def test_the_identity_changes_with_what_changes_results(encyclopedia, tmp_path, 
     assert open_index(same).identity == open_index(encyclopedia).identity
     source = write_tsv(TEXTS)
     built = [
-        build_index(source, tmp_path / "a", progress=False),
-        build_index(source, tmp_path / "c", BM25(stemmer="none"), progress=False),
-        build_index(write_tsv(TEXTS[:-1], "fewer.tsv"), tmp_path / "d", progress=False),
-        build_index(source, tmp_path / "e", words=2, progress=False),
+        build_index(source, tmp_path / "a"),
+        build_index(source, tmp_path / "c", BM25(stemmer="none")),
+        build_index(write_tsv(TEXTS[:-1], "fewer.tsv"), tmp_path / "d"),
+        build_index(source, tmp_path / "e", words=2),
     ]
     assert len({index.identity for index in built}) == 4

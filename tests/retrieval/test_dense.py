@@ -40,7 +40,7 @@ def source(tmp_path_factory):
 @pytest.fixture(scope="module")
 def folder(source, tmp_path_factory):
     path = tmp_path_factory.mktemp("dense") / "index"
-    build_index(source, path, PARAMETERS, progress=False)
+    build_index(source, path, PARAMETERS)
     return path
 
 
@@ -94,7 +94,7 @@ def test_exclusion_and_empty_queries(index):
 def test_the_manifest_names_the_model(folder, index, source, tmp_path):
     assert index.manifest.kind == "dense"
     assert index.manifest.parameters["model"] == OFFLINE_MODEL
-    half = build_index(source, tmp_path / "half", DenseParameters(OFFLINE_MODEL), progress=False)
+    half = build_index(source, tmp_path / "half", DenseParameters(OFFLINE_MODEL))
     assert numpy.load(tmp_path / "half" / VECTORS, mmap_mode="r").dtype == numpy.float16
     assert numpy.load(folder / VECTORS, mmap_mode="r").dtype == numpy.float32
     assert half.identity != index.identity
@@ -115,17 +115,17 @@ def test_an_interrupted_build_encodes_nothing_twice(folder, source, tmp_path, mo
     with monkeypatch.context() as context:
         context.setattr(dense.Encoder, "passages", interrupted)
         with pytest.raises(DataError, match="index: cannot be written"):
-            build_index(source, tmp_path / "index", PARAMETERS, progress=False)
+            build_index(source, tmp_path / "index", PARAMETERS)
     assert len(encoded) == 20
     monkeypatch.setattr(dense.Encoder, "passages", lambda self, texts: encoded.extend(texts) or encode(self, texts))
-    index = build_index(source, tmp_path / "index", PARAMETERS, progress=False)
+    index = build_index(source, tmp_path / "index", PARAMETERS)
     assert encoded == [passage.contents for passage in index.passages]
     numpy.testing.assert_allclose(numpy.load(tmp_path / "index" / VECTORS), numpy.load(folder / VECTORS), atol=1e-5)
 
 
 def test_a_model_that_is_not_there(tmp_path, source):
     with pytest.raises(DataError, match="'nobody/nothing' is not on this machine and cannot be fetched .* use --model gt-all"):
-        build_index(source, tmp_path / "index", DenseParameters("nobody/nothing"), progress=False)
+        build_index(source, tmp_path / "index", DenseParameters("nobody/nothing"))
     assert not list(tmp_path.glob("index*"))
 
 
@@ -134,7 +134,7 @@ def test_a_package_that_is_not_there(monkeypatch, tmp_path, source, folder):
     with pytest.raises(
         ConfigError, match=r"needs the package sentence-transformers; install it: pip install 'lm-factuality\[dense\]'"
     ):
-        build_index(source, tmp_path / "index", PARAMETERS, progress=False)
+        build_index(source, tmp_path / "index", PARAMETERS)
     with pytest.raises(ConfigError, match=r"pip install 'lm-factuality\[dense\]'"):
         open_index(folder)
 

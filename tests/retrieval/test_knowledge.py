@@ -45,7 +45,7 @@ def factscore_db(tmp_path):
 
 
 def test_pages_are_those_of_the_source(tmp_path, rows):
-    built = build_knowledge(ENCYCLOPEDIA, tmp_path / "new" / "knowledge.db", progress=False)
+    built = build_knowledge(ENCYCLOPEDIA, tmp_path / "new" / "knowledge.db")
     assert len(built) == len(rows) == 220
     for row in rows:
         assert " ".join(built.passages(row["title"])) == " ".join(row["text"].split())
@@ -64,7 +64,7 @@ def test_parquet_and_fields(tmp_path, rows):
     table = pyarrow.table({"name": [row["title"] for row in rows], "body": [row["text"] for row in rows]})
     pyarrow.parquet.write_table(table, tmp_path / "pages.parquet")
     fields = Fields(title="name", text="body")
-    built = build_knowledge(tmp_path / "pages.parquet", tmp_path / "knowledge.db", fields=fields, progress=False)
+    built = build_knowledge(tmp_path / "pages.parquet", tmp_path / "knowledge.db", fields=fields)
     assert " ".join(built.passages(rows[7]["title"])) == " ".join(rows[7]["text"].split())
 
 
@@ -72,14 +72,14 @@ def test_a_folder_of_the_datasets_library(tmp_path, rows):
     import datasets
 
     datasets.Dataset.from_list(rows).save_to_disk(tmp_path / "set")
-    built = build_knowledge(tmp_path / "set", tmp_path / "knowledge.db", progress=False)
+    built = build_knowledge(tmp_path / "set", tmp_path / "knowledge.db")
     assert len(built) == 220
 
 
 def test_rows_of_one_title_are_passages_of_one_page(tmp_path, write_rows, monkeypatch):
     monkeypatch.setattr(sources, "_BATCH", 2)  # so that the page goes over several transactions
     rows = [{"title": title, "text": f"text {number}"} for number, title in enumerate("aabacab")]
-    built = build_knowledge(write_rows(rows), tmp_path / "knowledge.db", progress=False)
+    built = build_knowledge(write_rows(rows), tmp_path / "knowledge.db")
     assert built.passages("a") == ["text 0", "text 1", "text 3", "text 5"]
     assert built.passages("b") == ["text 2", "text 6"]
     assert (len(built), built.manifest.rows) == (3, 7)
@@ -138,7 +138,7 @@ def test_the_exact_title_comes_first():
 
 def test_paths_may_hold_any_character(tmp_path, write_rows):
     path = tmp_path / "what? #1%20 ü.db"
-    build_knowledge(write_rows([{"title": "a", "text": "b"}]), path, progress=False)
+    build_knowledge(write_rows([{"title": "a", "text": "b"}]), path)
     assert Knowledge(path).passages("a") == ["b"]
 
 
@@ -152,12 +152,12 @@ def slowly(passages):
     time.sleep(0.05)
     return inner(passages)
 building._joined = slowly
-building.build_knowledge(sys.argv[1], sys.argv[2], progress=False)
+building.build_knowledge(sys.argv[1], sys.argv[2])
 """
 
 
 def test_a_killed_build_goes_on(tmp_path, monkeypatch):
-    whole = build_knowledge(ENCYCLOPEDIA, tmp_path / "whole.db", progress=False)
+    whole = build_knowledge(ENCYCLOPEDIA, tmp_path / "whole.db")
     out = tmp_path / "killed.db"
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(ENCYCLOPEDIA), str(out)], cwd=REPOSITORY)
     partial = tmp_path / "killed.db.partial"
@@ -173,7 +173,7 @@ def test_a_killed_build_goes_on(tmp_path, monkeypatch):
         Knowledge(partial)
     read = []
     monkeypatch.setattr(building, "_joined", lambda passages, inner=building._joined: read.extend(passages) or inner(passages))
-    resumed = build_knowledge(ENCYCLOPEDIA, out, progress=False)
+    resumed = build_knowledge(ENCYCLOPEDIA, out)
     assert len(read) == 220 - done
     assert dump(resumed) == dump(whole)
     assert resumed.manifest.sources == whole.manifest.sources
@@ -205,31 +205,31 @@ def test_an_unfinished_build_of_other_data_is_not_gone_on_with(tmp_path, write_r
     path = write_rows([{"title": "a", "text": "b"}, {"title": "", "text": "c"}])
     out = tmp_path / "knowledge.db"
     with pytest.raises(DataError, match="the row with the id '2' has no title.*--fields title=NAME"):
-        build_knowledge(path, out, progress=False)
+        build_knowledge(path, out)
     other = write_rows([{"title": "a", "text": "x"}], "other.jsonl")
     with pytest.raises(DataError, match=r"holds an unfinished build with sources .*delete .*\.partial to start over"):
-        build_knowledge(other, out, progress=False)
+        build_knowledge(other, out)
     write_rows([{"title": "A", "text": "b"}, {"title": "", "text": "c"}])  # the same size, other bytes
     with pytest.raises(DataError, match="unfinished build of other data"):
-        build_knowledge(path, out, progress=False)
+        build_knowledge(path, out)
     (tmp_path / "knowledge.db.partial").unlink()
-    assert build_knowledge(other, out, progress=False).passages("a") == ["x"]
+    assert build_knowledge(other, out).passages("a") == ["x"]
 
 
 def test_what_is_there_is_kept(tmp_path, write_rows):
     out = tmp_path / "knowledge.db"
-    build_knowledge(write_rows([{"title": "a", "text": "old"}]), out, progress=False)
+    build_knowledge(write_rows([{"title": "a", "text": "old"}]), out)
     new = write_rows([{"title": "a", "text": "new"}], "new.jsonl")
     with pytest.raises(ConfigError, match="exists; give another name, or --overwrite"):
-        build_knowledge(new, out, progress=False)
+        build_knowledge(new, out)
     with pytest.raises(DataError, match="no title"):
-        build_knowledge(write_rows([{"text": "c"}], "bad.jsonl"), out, overwrite=True, progress=False)
+        build_knowledge(write_rows([{"text": "c"}], "bad.jsonl"), out, overwrite=True)
     assert Knowledge(out).passages("a") == ["old"]
-    assert build_knowledge(new, out, overwrite=True, progress=False).passages("a") == ["new"]
+    assert build_knowledge(new, out, overwrite=True).passages("a") == ["new"]
     with pytest.raises(ConfigError, match="is a folder"):
-        build_knowledge(new, tmp_path, progress=False)
+        build_knowledge(new, tmp_path)
     with pytest.raises(DataError, match="no pages|no passages|no rows"):
-        build_knowledge(write_rows([], "empty.jsonl"), tmp_path / "empty.db", progress=False)
+        build_knowledge(write_rows([], "empty.jsonl"), tmp_path / "empty.db")
     assert not (tmp_path / "empty.db.partial").exists()
 
 
@@ -266,7 +266,7 @@ DAMAGE = {
 @pytest.mark.parametrize(("damage", "expected"), DAMAGE.values(), ids=DAMAGE)
 def test_damaged_and_wrong_files_are_errors(tmp_path, damage, expected):
     path = tmp_path / "knowledge.db"
-    build_knowledge(ENCYCLOPEDIA, path, progress=False).close()
+    build_knowledge(ENCYCLOPEDIA, path).close()
     damage(path)
     with pytest.raises(DataError, match=expected):
         Knowledge(path).check()
@@ -280,35 +280,35 @@ def test_a_source_is_not_written_over(tmp_path, write_rows):
     (tmp_path / "link.jsonl").symlink_to(source)
     for given, out in ((source, source), (tmp_path / "link.jsonl", source), (source, tmp_path / "link.jsonl")):
         with pytest.raises(ConfigError, match="is the source .* itself, which would be lost; give another name"):
-            build_knowledge(given, out, overwrite=True, progress=False)
+            build_knowledge(given, out, overwrite=True)
     assert source.read_bytes() == before
 
 
 def test_titles_are_without_surrounding_spaces(tmp_path, write_rows):
     rows = [{"title": title, "text": text} for title, text in ((" a", "1"), ("a\t", "2"), ("a", "3"))]
-    built = build_knowledge(write_rows(rows), tmp_path / "knowledge.db", progress=False)
+    built = build_knowledge(write_rows(rows), tmp_path / "knowledge.db")
     assert (len(built), built.passages("a")) == (1, ["1", "2", "3"])
 
 
 def test_long_rows_of_a_page_in_several_are_cut(tmp_path, write_rows):
     rows = [{"title": "a", "text": " ".join(["w"] * number)} for number in (300, 256, 3)]
-    built = build_knowledge(write_rows(rows), tmp_path / "knowledge.db", progress=False)
+    built = build_knowledge(write_rows(rows), tmp_path / "knowledge.db")
     assert [len(passage.split()) for passage in built.passages("a")] == [256, 44, 256, 3]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, where nobody can write")
 def test_a_place_that_cannot_be_written_is_called_so():
     with pytest.raises(DataError, match=r"^/proc/knowledge.db: cannot be written: .*; choose another place$"):
-        build_knowledge(ENCYCLOPEDIA, "/proc/knowledge.db", progress=False)
+        build_knowledge(ENCYCLOPEDIA, "/proc/knowledge.db")
 
 
 def test_another_build_is_waited_for(tmp_path):
     out = tmp_path / "knowledge.db"
     with FileLock(f"{out}.lock"), pytest.raises(DataError, match="another build is writing"):
-        build_knowledge(ENCYCLOPEDIA, out, progress=False)
+        build_knowledge(ENCYCLOPEDIA, out)
 
 
 def test_no_lock_stays_behind(tmp_path, write_rows):
     with pytest.raises(DataError, match="no title"):
-        build_knowledge(write_rows([{"text": "c"}], "bad.jsonl"), tmp_path / "new.db", progress=False)
+        build_knowledge(write_rows([{"text": "c"}], "bad.jsonl"), tmp_path / "new.db")
     assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]

@@ -42,7 +42,6 @@ BASELINES: Mapping[str, Callable[[Sequence[JudgedResponse]], Callable[[], bool]]
     "flag nothing": lambda responses: lambda: False,
     "flag at random": at_random,
 }
-_CONFIDENCE = 0.95
 _BINS = 10
 _SHOWN = ("f1", "precision", "recall", "balanced_accuracy")
 
@@ -180,5 +179,5 @@ def _baselines(responses: Sequence[JudgedResponse], protocol: str) -> dict[str, 
 def _interval(scored: Sequence[JudgedResponse], level: str, score: str) -> list[float] | None:
     """Low and high end; None where the score is not defined."""
     rows = [count_response(each, level) for each in scored]
-    low, high = pooled_interval(rows, lambda totals: float(getattr(Counts(*map(int, totals)), score)), _CONFIDENCE)
+    low, high = pooled_interval(rows, lambda totals: float(getattr(Counts(*map(int, totals)), score)))
     return None if low != low else [low, high]

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality import __version__
-from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json, write_json, write_text
 from lm_factuality.ground.published import cache_folder
-from lm_factuality.ground.tables import write_table
 from lm_factuality.retrieval.references.links import KINDS, UNREACHED
 
 _FORMAT = 1
@@ -85,7 +84,6 @@ class ReferenceCache:
 
 
 _COLUMNS = ("url", "outcome", "from_cache", "status", "final_url", "error", "fetched_at", "num_characters", "note")
-_FORMATS = (".json", ".csv")
 
 
 @dataclass(frozen=True)
@@ -109,39 +107,17 @@ class Report:
         return [(name, counts[name, False], counts[name, True], meanings[name]) for name in ordered]
 
     def write(self, path: Path) -> None:
-        """As CSV (a line a link, those that are none at the end) or JSON (counts, dead links, all links, not links).
-
-        Raises:
-            DataError: the file cannot be written.
-        """
+        """As JSON: counts, dead links, all links, entries that are none. Raises DataError: the file cannot be written."""
         rows: list[dict[str, Any]] = [
             {name: getattr(reference, name, None) for name in _COLUMNS}
             | {"from_cache": from_cache, "num_characters": len(reference.text or "")}
             for reference, from_cache in sorted(self.found, key=lambda pair: pair[0].url)
         ]
-        if path.suffix.lower() == ".csv":
-            rows += [{"url": entry, "outcome": "not a link"} for entry in self.not_links]
-            write_table(path, rows, _COLUMNS)
-        else:
-            write_json(path, self._content(rows))
-
-    def _content(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        return {
+        content = {
             "suite_version": __version__,
             "counts": {name: {"this_run": new, "from_cache": old} for name, new, old, _ in self.counts()},
             "dead": [row for row in rows if row["outcome"] != "fetched"],
             "links": rows,
             "not_links": list(self.not_links),
         }
-
-
-def check_format(path: Path) -> None:
-    """To be asked before hours of fetching.
-
-    Raises:
-        ConfigError: ``path`` is neither ``.json`` nor ``.csv``, or its folder does not exist.
-    """
-    if path.suffix.lower() not in _FORMATS:
-        raise ConfigError(f"--report {path}: expected a name that ends in {' or '.join(_FORMATS)}")
-    if not path.parent.is_dir():
-        raise ConfigError(f"--report {path}: {path.parent} is no folder; make it first")
+        write_json(path, content)

@@ -25,10 +25,11 @@ from anyio.from_thread import start_blocking_portal
 from pydantic import Field
 
 from lm_factuality.ground.files import alone
+from lm_factuality.ground.packages import need
 from lm_factuality.retrieval.references.cache import Reference, ReferenceCache
 from lm_factuality.retrieval.references.connection import Network
 from lm_factuality.retrieval.references.links import REDIRECTS, Dead, bad_status, follow, normalise
-from lm_factuality.retrieval.references.text import accept, need_libraries, read_text
+from lm_factuality.retrieval.references.text import accept, read_text
 
 if TYPE_CHECKING:
     from protego import Protego
@@ -68,7 +69,8 @@ def fetch_references(
         ConfigError: a library is missing.
         DataError: the cache cannot be used, or another run is filling it.
     """
-    need_libraries()
+    for library in ("protego", "pypdf", "resiliparse"):
+        need(library, "fetching references", "references")
     missing = []
     for url in dict.fromkeys(urls):
         known = cache.get(url)

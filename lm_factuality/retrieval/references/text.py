@@ -8,9 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.message import Message
-from importlib.util import find_spec
 
-from lm_factuality.ground.errors import ConfigError
 from lm_factuality.retrieval.references import extract
 from lm_factuality.retrieval.references.connection import Limits
 from lm_factuality.retrieval.references.links import TABLES, Dead
@@ -29,15 +27,6 @@ class Extracted:
     title: str
     text: str
     note: str
-
-
-def need_libraries() -> None:
-    """Raises ``ConfigError`` with the command that installs them if one is missing."""
-    missing = [name for name in ("protego", "pypdf", "resiliparse") if find_spec(name) is None]
-    if missing:
-        raise ConfigError(
-            f"fetching references needs {', '.join(missing)}; install it with: pip install 'lm-factuality[references]'"
-        )
 
 
 def accept(headers: Mapping[str, str]) -> None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 from tqdm import tqdm
 
-from judges.lexical.comparison import compare
+from judges.lexical.comparison import Comparison
 from judges.lexical.model import COEFFICIENTS, LexicalModel, load_model
 from judges.lexical.words import Passage, parse_passage
 from lm_factuality.ground.console import print_table
@@ -115,7 +115,7 @@ def evaluate(model: LexicalModel, path: Path) -> Reliability:
     labels = np.array([pair.is_entailed for pair in pairs])
     if labels.all() or not labels.any():
         raise DataError(f"{path}: all labels are the same; needs entailed and not entailed claims to test on")
-    measured = (model.probability(compare(pair.claim, pair.passages)) for pair in tqdm(pairs, desc=path.name, delay=2))
+    measured = (model.probability(Comparison(pair.claim, pair.passages)) for pair in tqdm(pairs, desc=path.name, delay=2))
     return assess(np.array(list(measured)), labels, [pair.group for pair in pairs], model.threshold)
 
 

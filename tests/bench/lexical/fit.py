@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tqdm import tqdm
 
-from judges.lexical.comparison import compare
+from judges.lexical.comparison import Comparison
 from judges.lexical.model import FEATURES, vector
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import DataError, FactualityError
@@ -118,7 +118,7 @@ def fit_file(path: Path, source: str = _SOURCE) -> dict[str, Any]:
     groups = [pair.group for pair in pairs]
     if labels.all() or not labels.any() or len(set(groups)) < FOLDS:
         raise DataError(f"{path}: needs entailed and not entailed claims of at least {FOLDS} names to fit on")
-    features = np.array([vector(compare(pair.claim, pair.passages)) for pair in tqdm(pairs, desc="features", delay=2)])
+    features = np.array([vector(Comparison(pair.claim, pair.passages)) for pair in tqdm(pairs, desc="features", delay=2)])
     is_hard = features[:, list(FEATURES).index("coverage")] >= _COPIED
     if labels[is_hard].all() or not labels[is_hard].any():
         raise DataError(f"{path}: of the claims whose words the passages mostly have, all have the same label")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from judges.lexical.comparison import compare
+from judges.lexical.comparison import Comparison
 from judges.lexical.model import vector
 from judges.lexical.words import parse_passage
 from lm_factuality.benchmarks.biographies.decisions import DecidedResponse, read_decisions
@@ -81,7 +81,7 @@ def _measure(response: DecidedResponse, generation: Generation) -> Iterator[_Pai
             if pair.problem is None:
                 passages = [parse_passage(text) for text in pair.subject["passages"]]
                 is_supported = fact.is_supported and fact.entity == entity
-                yield _Pair(generation.name, vector(compare(fact.text, passages)), is_supported)
+                yield _Pair(generation.name, vector(Comparison(fact.text, passages)), is_supported)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

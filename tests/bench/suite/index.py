@@ -78,7 +78,7 @@ def _build(source: Path, index: Path) -> tuple[float, float]:
     from lm_factuality.retrieval.build import build_index
 
     start = time.perf_counter()
-    build_index(source, index, progress=False)
+    build_index(source, index)
     return time.perf_counter() - start, peak_mb()
 
 

@@ -160,7 +160,7 @@ def compare_ralm(folder: Path, checkpoint: Path, runs: int) -> dict[str, Timing]
     from lm_factuality.retrieval.build import build_index
 
     index = folder / "encyclopedia"
-    build_index(tasks_folder() / "sample" / "encyclopedia.jsonl", index, progress=False)
+    build_index(tasks_folder() / "sample" / "encyclopedia.jsonl", index)
     ways = ("window by window", "hf-ralm")
     return in_turn({way: (prepare_ralm, (way, str(index), str(checkpoint))) for way in ways}, runs)
 

@@ -107,7 +107,7 @@ def test_entities_that_share_a_name(judge, server):
 def index(tmp_path):
     rows = [{"id": title, "title": title, "text": text} for title, text in PAGES.items()]
     (tmp_path / "pages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    build_index(tmp_path / "pages.jsonl", tmp_path / "index", progress=False)
+    build_index(tmp_path / "pages.jsonl", tmp_path / "index")
     return open_index(tmp_path / "index")
 
 

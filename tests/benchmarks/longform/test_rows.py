@@ -38,8 +38,8 @@ def read(tmp_path):
 def pages(tmp_path):
     """A page in a SQLite file, and in an index."""
     (tmp_path / "pages.jsonl").write_text(json.dumps(PAGE) + "\n", encoding="utf-8")
-    build_knowledge(tmp_path / "pages.jsonl", tmp_path / "pages.db", progress=False)
-    build_index(tmp_path / "pages.jsonl", tmp_path / "index", progress=False)
+    build_knowledge(tmp_path / "pages.jsonl", tmp_path / "pages.db")
+    build_index(tmp_path / "pages.jsonl", tmp_path / "index")
 
 
 def test_pages_are_found_by_title(read, pages):
@@ -73,7 +73,7 @@ def test_passages_come_in_a_column(read, tmp_path, cell, ending):
 def test_several_titles_are_candidates(read, tmp_path):
     towns = [{"title": f"Grayport ({where})", "text": f"It is in {where}."} for where in ("Eastmark", "Norland")]
     (tmp_path / "pages.jsonl").write_text("".join(json.dumps(each) + "\n" for each in towns), encoding="utf-8")
-    build_knowledge(tmp_path / "pages.jsonl", tmp_path / "pages.db", progress=False)
+    build_knowledge(tmp_path / "pages.jsonl", tmp_path / "pages.db")
     row = {**PROMPT, "title": [each["title"] for each in towns]}
     (doc,) = read([row], knowledge="pages.db", columns={"title": "title"}, entities="true")
     assert (doc["passages"], doc["name"]) == (towns, "Grayport")  # the name does not tell that there are two

@@ -73,7 +73,7 @@ def test_pairs_that_a_prompt_does_not_tell_apart_have_their_own_answers(tmp_path
     subjects = [{"kind": "verify", "claim": claim, "passages": PASSAGES} for claim in claims]
     with Judge.open(config, store=tmp_path / "a.sqlite") as judge:
         for stored in (0, 2):
-            answers = [answer.text for (answer,) in judge.ask("verify", subjects, "asking", disable_tqdm=True)]
+            answers = [answer.text for (answer,) in judge.ask("verify", subjects, "asking")]
             assert [json.loads(text)["verdict"] for text in answers] == ["supported", "not_supported"]
             assert judge.usage.stored == stored
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judges.lexical.comparison import Date, compare, find_dates
+from judges.lexical.comparison import Comparison, Date, find_dates
 from judges.lexical.model import FEATURES, common_order, densest_window, vector
 from judges.lexical.words import Passage, parse_passage, read, sentences
 from tests.bench.lexical.evaluate import split_passages
@@ -30,7 +30,7 @@ from tests.bench.lexical.evaluate import split_passages
     ],
 )
 def test_dates_in_every_order(text, expected):
-    assert find_dates(text) == expected
+    assert list(find_dates(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_dates_in_every_order(text, expected):
     ],
 )
 def test_a_date_needs_all_that_the_claim_says_of_it(claim, passage, missing):
-    assert [str(date) for date in compare(claim, [Passage(passage)]).missing_dates] == missing
+    assert [str(date) for date in Comparison(claim, [Passage(passage)]).missing_dates] == missing
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_date_needs_all_that_the_claim_says_of_it(claim, passage, missing):
     ],
 )
 def test_numbers(claim, passage, missing):
-    assert [word.text for word in compare(claim, [Passage(passage)]).missing if word.is_number] == missing
+    assert [word.text for word in Comparison(claim, [Passage(passage)]).missing if word.is_number] == missing
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_numbers(claim, passage, missing):
     ],
 )
 def test_names(claim, passage, missing):
-    found = compare(claim, [Passage(passage)]).missing_names
+    found = Comparison(claim, [Passage(passage)]).missing_names
     assert [" ".join(word.text for word in name) for name in found] == missing
 
 
@@ -89,7 +89,7 @@ def test_names(claim, passage, missing):
     ],
 )
 def test_negation(claim, passage, differs):
-    assert compare(claim, [Passage(passage)]).negation_differs is differs
+    assert Comparison(claim, [Passage(passage)]).negation_differs is differs
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_negation(claim, passage, differs):
     ],
 )
 def test_namesakes_are_titles_that_share_a_word(titles, are):
-    pair = compare("She was born in 1990.", [Passage("Born in 1990.", title) for title in titles])
+    pair = Comparison("She was born in 1990.", [Passage("Born in 1990.", title) for title in titles])
     assert bool(pair.namesakes) is are
 
 
@@ -167,13 +167,13 @@ def test_alignment_is_the_longest_common_subsequence():
 )
 @pytest.mark.parametrize("passages", [(), ("",), ("Title: \n",), ("Title: Ada Hill\nAda Hill won.", "Title: Otto Hill\nHe did.")])
 def test_every_feature_is_a_share(claim, passages):
-    features = vector(compare(claim, [parse_passage(text) for text in passages]))
+    features = vector(Comparison(claim, [parse_passage(text) for text in passages]))
     assert features.shape == (len(FEATURES),)
     assert ((features >= 0) & (features <= 1)).all()
 
 
 def test_length_does_not_change_the_scale():
     claim, passage = "Ada Hill painted ships in Lund.", "Ada Hill painted ships in Lund."
-    alone = vector(compare(claim, [Passage(passage)]))
-    amid = vector(compare(claim, [Passage(" ".join(f"Word{n} came by." for n in range(300)) + " " + passage)]))
+    alone = vector(Comparison(claim, [Passage(passage)]))
+    amid = vector(Comparison(claim, [Passage(" ".join(f"Word{n} came by." for n in range(300)) + " " + passage)]))
     assert alone.tolist() == amid.tolist()
