@@ -172,7 +172,6 @@ class Faults:
         return Answer(None, error=f"refused: {why}")
 
     async def _advice(self, status: int, client: AsyncOpenAI) -> str:
-        """What the user can do about ``status``."""
         if status in (401, 403):
             if (variable := key_variable(self._config)) is None:
                 return "no key was sent; name the environment variable that holds one by api_key_env"

@@ -14,8 +14,7 @@ from transformers import (
     T5ForTokenClassification,
 )
 
-from judges.inference import FAMILIES, Pair, Support, family_of
-from judges.inference.windows import Windows
+from judges.inference import FAMILIES, Pair, Support, Windows, family_of
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import loading
 
@@ -212,7 +211,6 @@ def find_label(name: str, labels: dict[int, str], meanings: Collection[str]) -> 
 
 
 def _first_tokens(name: str, tokenizer: Any) -> tuple[int, int]:
-    """The tokens that 0 and 1 begin with."""
     zero, one = (tokenizer(word, add_special_tokens=False)["input_ids"][0] for word in "01")
     if zero == one:
         raise ModelError(f"{name}: its tokenizer begins 0 and 1 with the same token, so the first word tells nothing")

@@ -53,11 +53,8 @@ class HFTree(HFLM):  # type: ignore[misc]
             with self._forward_context():
                 found = self.find_engine(int(self.model.get_input_embeddings().weight.shape[0]))
         if found is None:
-            logger.warning(
-                "%s: %s cannot share positions between requests; every request is computed by itself, as hf does",
-                self.name,
-                type(self.model).__name__,
-            )
+            said = "%s: %s cannot share positions between requests; every request is computed by itself, as hf does"
+            logger.warning(said, self.name, type(self.model).__name__)
         else:
             logger.info("%s: %s forward passes", self.name, found.name)
         return found
@@ -91,7 +88,6 @@ class HFTree(HFLM):  # type: ignore[misc]
             return score(forest, engine, budget, self.softmax_dtype, progress, self._rescore())
 
     def _cores(self) -> int:
-        """How many forward passes may be under way at once."""
         return torch.get_num_threads() if self.device.type == "cpu" else 1
 
     def _fit(self, requests: Sequence[TokenRequest]) -> tuple[list[list[int]], list[int]]:
@@ -106,15 +102,10 @@ class HFTree(HFLM):  # type: ignore[misc]
                 )
         too_long = sum(len(sequence) > self.max_length + 1 for sequence in sequences)
         if too_long:
-            logger.warning(
-                "%d of %d requests are longer than the model's %d tokens and lose their beginning",
-                too_long,
-                len(sequences),
-                self.max_length,
-            )
-        return [sequence[-(self.max_length + 1) :] for sequence in sequences], [
-            len(continuation) for _, _, continuation in requests
-        ]
+            said = "%d of %d requests are longer than the model's %d tokens and lose their beginning"
+            logger.warning(said, too_long, len(sequences), self.max_length)
+        num_targets = [len(continuation) for _, _, continuation in requests]
+        return [sequence[-(self.max_length + 1) :] for sequence in sequences], num_targets
 
     def _budget(self, forest: Forest) -> Budget:
         auto = _AUTO_TOKENS.get(self.device.type, _AUTO_TOKENS_OF_ACCELERATORS)

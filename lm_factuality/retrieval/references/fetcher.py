@@ -229,7 +229,7 @@ class Robots:
         self._network = network
         # The name of the program, by which robots.txt may name it: my-lab of my-lab/1.0.
         self._token = re.findall(_PRODUCT, manners.user_agent)[0]
-        self._rules: dict[str, Protego | Dead | None] = {}
+        self._rules: dict[str, Protego | Dead] = {}
         self._locks: dict[str, anyio.Lock] = defaultdict(anyio.Lock)
 
     async def check(self, url: str) -> float:
@@ -251,14 +251,12 @@ class Robots:
         rules = self._rules[origin]
         if isinstance(rules, Dead):
             raise Dead(rules.kind, rules.sentence, status=rules.status)
-        if rules is None:
-            return 0.0
         if not rules.can_fetch(url, self._token):
             raise Dead("robots", f"{origin}/robots.txt does not allow it to {self._token}; --ignore-robots asks anyway")
         return min(rules.crawl_delay(self._token) or 0.0, _LONGEST_DELAY)
 
-    async def _read(self, url: str) -> Protego | None:
-        """The rules at ``url``; None where there are none (RFC 9309: status 4xx, or redirects without end).
+    async def _read(self, url: str) -> Protego:
+        """The rules at ``url``, which allow all where there are none (RFC 9309: status 4xx, or redirects without end).
 
         An origin that cannot be reached at all is as dead for its pages; one that fails in another way says no.
         """
@@ -279,9 +277,9 @@ class Robots:
                     raise
                 raise Dead("robots", f"{first} cannot be read: {dead.sentence}", is_transient=dead.is_transient) from None
         else:
-            return None
+            return Protego.parse("")
         answer = bad_status(response.status, response.headers)
         if answer.is_transient or response.status >= 500:
             sentence = f"{first} answers {response.status}, which means no until it can be read"
             raise Dead("robots", sentence, status=response.status, is_transient=True, wait=answer.wait)
-        return None
+        return Protego.parse("")

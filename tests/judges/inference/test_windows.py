@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from judges.inference.windows import Windows
+from judges.inference import Windows
 from judges.lexical.words import Passage
 from tests.judges.inference.conftest import WORDS, tokenizer
 
