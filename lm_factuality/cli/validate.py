@@ -41,6 +41,7 @@ def validate(
     """A report on every target: a task YAML, a data file in the columns of FACTOR's authors, or the name of a task, a group or a
     tag. With ``run_code`` the Python that a YAML of others names is imported, otherwise refused."""
     from lm_factuality.ground.tables import FORMATS
+    from lm_factuality.harness.before import unknown_keys
     from lm_factuality.harness.suite_task import Report
     from lm_factuality.harness.tasks import find_configs
 
@@ -57,6 +58,7 @@ def validate(
                 reports.append(Report(name, tuple(str(found).split("\n"))))
                 continue
             report = _check(name, {**found, "metadata": {**(found.get("metadata") or {}), **given}} if given else found, data_dir)
+            report = replace(report, problems=(*unknown_keys(name, found), *report.problems))
             if not isinstance(found.get("class"), type):
                 problem = f"{name}: no FACTOR task: it does not include tasks/factor/_factor.yaml, which names the class"
                 report = replace(report, problems=(problem, *report.problems))

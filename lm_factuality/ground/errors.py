@@ -98,7 +98,8 @@ def listed(names: Sequence[object], most: int = 5) -> str:
     return ", ".join(map(str, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
-    """The end of a sentence about an unknown name: ``; did you mean a or b?``, or nothing if no known name is close."""
-    close = difflib.get_close_matches(name, list(known), n=most)
+def did_you_mean(name: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> str:
+    """The end of a sentence about an unknown name: ``; did you mean a or b?``, or nothing if no known name is close, by difflib's
+    ``cutoff``."""
+    close = difflib.get_close_matches(name, list(known), n=most, cutoff=cutoff)
     return f"; did you mean {' or '.join(close)}?" if close else ""

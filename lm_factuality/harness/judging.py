@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from lm_eval.api.filter import Filter, FilterEnsemble
 
@@ -170,6 +170,8 @@ class JudgedTask(SuiteTask):
         ConfigError, DataError: on construction, before anything is generated, if there is no such judge, or its settings, prompts
             or store cannot be used.
     """
+
+    reads: ClassVar[tuple[str, ...]] = ("judge", "judge_store")
 
     def built(self) -> None:
         self.config.metadata.pop("judge_store", None)  # a path of this machine, which is no part of the results

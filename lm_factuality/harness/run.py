@@ -15,10 +15,12 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
+from judges.config import load_judge_config
+from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import check_writable
 from lm_factuality.ground.secrets import secrets_within
 from lm_factuality.ground.suite import find_config, read_config
+from lm_factuality.harness import before
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.outputs import number_of
 from lm_factuality.harness.own_data import YAML_FOLDER
@@ -57,32 +59,37 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
         ConfigError, DataError: as the module says, and for tasks that nobody knows.
         BackendDown: a judge could not be asked; results and generations are saved.
     """
-    from lm_factuality.harness import judging, retrieved
-    from lm_factuality.harness.suite_task import SuiteTask, is_first_process, run_tasks
-    from lm_factuality.harness.tasks import with_suite
-
-    internal("lm_eval.utils:setup_logging")()
     register_models()
     sys.argv = ["lm-factuality", "run", *arguments]
     parsed = internal("lm_eval._cli:HarnessCLI")().parse_args()
     parsed.config = str(find_config(Path(parsed.config))) if parsed.config else None
     given = _Options(parsed, _config_file(parsed.config))
     _refuse_secrets(given)
+    tasks = [task for listed in given.texts("tasks") for task in listed.split(",") if task]
+    arguments_of_model, metadata = given.mapping("model_args"), given.mapping("metadata")
+    before.check_yamls(tasks)
+    before.check_model(str(given.value("model") or "hf"), arguments_of_model, str(given.value("device") or ""))
+    if judge := metadata.get("judge"):
+        load_judge_config(str(judge))
+
+    from lm_factuality.harness import judging, retrieved
+    from lm_factuality.harness.suite_task import SuiteTask, is_first_process, run_tasks
+    from lm_factuality.harness.tasks import with_suite
+
+    internal("lm_eval.utils:setup_logging")()
     parsed.include_path = with_suite(given.texts("include_path")) or None
-    cache = given.value("use_cache")
+    cache, output = given.value("use_cache"), given.value("output_path")
     SuiteTask.has_response_cache = bool(cache)
     if cache:
         parsed.use_cache = f"{cache}-{_model_hash(given)}"
-    tasks = [task for listed in given.texts("tasks") for task in listed.split(",")]
     folders = {Path(task).resolve().parent for task in tasks if task.endswith((".yaml", ".yml"))}
     if len(folders) == 1:
-        parsed.metadata = {**given.mapping("metadata"), YAML_FOLDER: str(folders.pop())}
-    output = given.value("output_path")
+        parsed.metadata = {**metadata, YAML_FOLDER: str(folders.pop())}
     judging.begin_run(output, bool(given.value("predict_only")))
-    _require_judges(tasks, given)
-    before = _results_files(output)
     if output:
         check_writable(Path(output).parent if output.endswith(".json") else Path(output), "results")
+    before.check_tasks(tasks, given.texts("include_path"), arguments_of_model, metadata)
+    earlier = _results_files(output)
     retrieved.latest = {}
     run_tasks.clear()
     try:
@@ -90,10 +97,10 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
             parsed.func(parsed)
     except ValueError as error:
         if str(error).startswith("Tasks not found"):
-            raise _unknown_tasks(str(error)) from error
+            raise ConfigError(f"{error}; see 'lm-factuality ls' and, for lm_eval's own tasks, 'lm-eval ls tasks'") from error
         raise
     rows = {key: row for part in judging.from_all_processes(retrieved.latest) for key, row in part.items()}
-    saved = _results_files(output) - before if is_first_process() else set()
+    saved = _results_files(output) - earlier if is_first_process() else set()
     for results in saved:
         retrieved.write(results, rows)
     for content in contents[:1]:
@@ -171,17 +178,6 @@ def _refuse_secrets(given: _Options) -> None:
         )
 
 
-def _require_judges(tasks: Sequence[str], given: _Options) -> None:
-    """Raises ConfigError for tasks that want a judge and have none: lm_eval would make them only when the model is loaded."""
-    from lm_factuality.harness.judging import JudgedTask, named_judge
-    from lm_factuality.harness.tasks import find_configs
-
-    metadata = {**given.mapping("model_args"), **given.mapping("metadata")}
-    for name, found in (each for task in tasks for each in find_configs(task, given.texts("include_path"), may_import=True)):
-        if isinstance(found, dict) and isinstance(kind := found.get("class"), type) and issubclass(kind, JudgedTask):
-            named_judge(name, str({**found["metadata"], **metadata}.get("judge") or ""))
-
-
 def _model_hash(given: _Options) -> str:
     identity = json.dumps([given.value("model") or "hf", given.mapping("model_args")], sort_keys=True, default=str)
     return hashlib.sha256(identity.encode()).hexdigest()[:12]
@@ -194,14 +190,3 @@ def _results_files(output: str | None) -> set[Path]:
     if path.suffix == ".json":
         return set(path.parent.glob(f"{path.stem}_*.json"))
     return set(path.glob("*/results_*.json"))
-
-
-def _unknown_tasks(message: str) -> ConfigError:
-    from lm_factuality.harness.tasks import suite_tasks
-
-    known = suite_tasks().all_tasks
-    missing = message.split(":", 1)[1].strip()
-    hint = did_you_mean(missing, known, most=2) or "."
-    return ConfigError(
-        f"no task is called {missing}{hint} The suite's tasks: {', '.join(known)}; lm_eval's own: 'lm-eval ls tasks'"
-    )

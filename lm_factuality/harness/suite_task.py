@@ -1,6 +1,7 @@
 """What the suite's lm_eval tasks have in common."""
 
 import abc
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -112,6 +113,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     has_response_cache: ClassVar[bool] = False  # whether the run has --use_cache, which lm_eval does not tell its tasks
     passed: ClassVar[tuple[str, ...]] = ("generation_kwargs",)  # keys of the YAML that lm_eval is given as they are
     states: ClassVar[tuple[str, ...]] = ("doc_to_text", "doc_to_target")  # keys that the YAML may state, but not change
+    reads: ClassVar[tuple[str, ...]]  # keys of metadata, beside those that all tasks and the bases of its class read
     instructs: ClassVar[bool] = False  # whether the model is told to do something, which a chat model wants in its template
 
     def __init__(
@@ -316,15 +318,22 @@ def is_first_process() -> bool:
 
 def build(task: type[ConfigurableTask], config: Mapping[str, Any], data_dir: str | None, limit: int | None = None) -> Any:
     """The task with its requests, without the suite's warnings: what a task would warn of is in the report."""
+    with quietly():
+        built = task(data_dir=data_dir, config=config)
+        built.build_all_requests(limit=limit)
+    return built
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Without the warnings of the suite."""
     suite = logging.getLogger("lm_factuality")
     level = suite.level
     suite.setLevel(logging.ERROR)
     try:
-        built = task(data_dir=data_dir, config=config)
-        built.build_all_requests(limit=limit)
+        yield
     finally:
         suite.setLevel(level)
-    return built
 
 
 def check_built(task: type[ConfigurableTask], target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:

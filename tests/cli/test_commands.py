@@ -95,7 +95,7 @@ def test_run_takes_a_config_file(corpus, tmp_path, capsys):
         (["--metadata", "auth_token=abcdef", "--tasks", "factor"], "--metadata: the value of auth_token"),
         (["--model_args", "pretrained=x,token=hf_12345", "--tasks", "factor"], "--model_args: the value of token"),
         (["--config", "gone.yaml"], "gone.yaml: not a readable YAML file"),
-        ([*BASELINE, "--tasks", "factr"], "no task is called factr; did you mean factor"),
+        ([*BASELINE, "--tasks", "factr"], "'factr' is no task, group, YAML or data file; did you mean factor"),
         ([*BASELINE, "--tasks", "sample_factor", "--output_path", "/proc/nowhere"], "results cannot be written here"),
         (
             ["--model", "surface-baseline", "--model_args", "rule=best", "--tasks", "sample_factor"],

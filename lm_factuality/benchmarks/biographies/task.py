@@ -39,6 +39,7 @@ class AmbigBioTask(JudgedTask):
     """
 
     declared = BENCHMARK
+    reads = ("generations", "demonstrations", "prompts", "prompt", "knowledge", "linking", "facts", "protocol")
     instructs = True
 
     def built(self) -> None:

@@ -96,6 +96,9 @@ class _Metadata(Joined):
     window: Window = PAPER_WINDOW
 
 
+METADATA_KEYS = tuple(_Metadata.model_fields)
+
+
 class _FactorYaml(TableYaml):
     output_type: Literal["multiple_choice"] = "multiple_choice"
     doc_to_text: Any = None

@@ -7,7 +7,7 @@ from lm_eval.api.instance import Instance
 
 from lm_factuality.benchmarks.factor import metrics
 from lm_factuality.benchmarks.factor.benchmark import BENCHMARK
-from lm_factuality.benchmarks.factor.corpus import parse_corpus
+from lm_factuality.benchmarks.factor.corpus import METADATA_KEYS, parse_corpus
 from lm_factuality.benchmarks.factor.joining import first_seam, odd_seams, tell_seam, tokenizer_of
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import document, spacing_leak, suspicions
@@ -26,6 +26,7 @@ class FactorTask(SuiteTask):
     YAML or its data cannot be used."""
 
     declared = BENCHMARK
+    reads = METADATA_KEYS
 
     joins: ClassVar[bool] = True  # whether the model is shown prefix and completion as one text
     states = ()  # of a corpus, doc_to_text and its like are templates over the columns of its table

@@ -26,6 +26,7 @@ class FactorChatTask(FactorTask):
     some)."""
 
     declared = BENCHMARK
+    reads = ("answers",)
     joins = False
 
     def built(self) -> None:

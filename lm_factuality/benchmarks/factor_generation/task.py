@@ -7,7 +7,7 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 
-from lm_factuality.benchmarks.factor.corpus import parse_corpus
+from lm_factuality.benchmarks.factor.corpus import METADATA_KEYS, parse_corpus
 from lm_factuality.benchmarks.factor.joining import tell_seam
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row, document
@@ -49,6 +49,7 @@ class FactorGenerationTask(JudgedTask):
     _instances: list[Instance]  # lm_eval's requests of this process
 
     declared = BENCHMARK
+    reads = (*METADATA_KEYS, "contradiction")
 
     passed = ("generation_kwargs", "repeats")
     states = ()  # of a corpus, doc_to_text and its like are templates over the columns of its table

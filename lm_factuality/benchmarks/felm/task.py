@@ -41,6 +41,7 @@ class FelmTask(SuiteTask):
     """
 
     declared = BENCHMARK
+    reads = ("protocol", "unit", "mode", "chunk_tokenizer", "claims", "prompts", "references")
 
     passed = ("generation_kwargs", "repeats", "filter_list")
     instructs = True

@@ -1,6 +1,5 @@
 """The lm_eval task of FELM-gen: the evaluated model answers FELM's prompts, and a judge marks its answers."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,8 +12,6 @@ from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.own_data import find_data, own_data
 from lm_factuality.harness.suite_task import Settings
 
-logger = logging.getLogger(__name__)
-
 
 class FelmGenTask(JudgedTask):
     """By a YAML that includes ``tasks/felm/_felm_gen.yaml``. Samples hold the counts of their response, and in ``filtered_resps``
@@ -23,6 +20,7 @@ class FelmGenTask(JudgedTask):
     on construction, if the data or the judge cannot be used."""
 
     declared = BENCHMARK
+    reads = ("references",)
     instructs = True
 
     def judged(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[Generation, Settings]:
@@ -37,8 +35,11 @@ class FelmGenTask(JudgedTask):
         docs = [_document(row, texts(row)) for row in rows]
         without = sum(not doc["reference_texts"] for doc in docs)
         if without and self._judge_config.capabilities.needs_evidence:
-            said = "%s: %d of %d rows have no references, so judge %s has no verdict on their answers; a model needs none"
-            logger.warning(said, self.config.task, without, len(docs), self._judge_config.name)
+            what = f"rows have no references, so judge {self._judge_config.name} has no verdict on their answers"
+            if without == len(docs):
+                raise ConfigError(f"{self.config.task}: all {without} {what}; name a model as judge, which needs none")
+            said = f"{without} of {len(docs)} {what}; a model needs none."
+            self.config.metadata["caution"] = " ".join(filter(None, [self.config.metadata.get("caution"), said]))
         return docs
 
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:

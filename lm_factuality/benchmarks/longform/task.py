@@ -10,7 +10,7 @@ from lm_factuality.benchmarks.longform.benchmark import BENCHMARK
 from lm_factuality.benchmarks.longform.judging import generation
 from lm_factuality.benchmarks.longform.metrics import row_metrics
 from lm_factuality.benchmarks.longform.rows import Known, open_knowledge, read_rows
-from lm_factuality.benchmarks.longform.settings import parse_task
+from lm_factuality.benchmarks.longform.settings import Metadata, parse_task
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.suite_task import Settings
@@ -30,6 +30,7 @@ class LongFormTask(JudgedTask):
     """
 
     declared = BENCHMARK
+    reads = tuple(Metadata.model_fields)
     instructs = True
     states = ()  # doc_to_text is a template over the columns of the table
 

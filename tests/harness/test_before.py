@@ -1,0 +1,124 @@
+"""What is said before a model is loaded, as the command line says it: one line, exit code 1, no traceback."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from lm_factuality.cli import main
+from lm_factuality.cli.validate import validate
+from lm_factuality.harness import before
+from tests.conftest import REPOSITORY, TASKS
+
+CHECKPOINT = str(TASKS / "sample" / "models" / "larger")
+
+
+@pytest.fixture
+def said(capsys, monkeypatch):
+    """What ``run`` says of a command line, which would load a model if it found nothing wrong."""
+    from lm_eval import evaluator
+
+    def load(*arguments, **options):
+        raise AssertionError("it goes on to load the model")
+
+    def said(*arguments, model="hf", pretrained=CHECKPOINT):
+        monkeypatch.setattr(sys, "argv", list(sys.argv))
+        monkeypatch.setattr(evaluator, "simple_evaluate", load)
+        given = ["--model", model, *(["--model_args", f"pretrained={pretrained}"] if pretrained else [])]
+        assert main(["run", *given, *arguments]) == 1
+        return capsys.readouterr().err.partition("lm-factuality: ")[2]
+
+    return said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--tasks", "sample_facto"], "did you mean sample_factor"),
+        (["--tasks", "zzzzqqqq"], "'zzzzqqqq' is no task"),
+        (["--tasks", "no_such.yaml"], "--tasks no_such.yaml: no such file"),
+        (["--tasks", str(REPOSITORY / "configs/corpora/sample.yaml")], "it is a build of factor-gen"),
+        (["--tasks", "sample_factor", "--metadata", "windoww=4096"], "did you mean window?"),
+        (["--tasks", "sample_factor", "--metadata", "judge=lexical"], "--metadata judge: no task of this run has such a setting"),
+        (["--tasks", "sample_felm", "--metadata", "protocol=papr"], "protocol 'papr', expected paper or code"),
+        (["--tasks", "sample_felm_gen", "--metadata", "judge=lexicl"], "no judge is called 'lexicl'; did you mean lexical?"),
+        (["--tasks", "sample_ambigbio", "--metadata", "knowledge=nowhere.db"], "nowhere.db: no such file"),
+        (["--tasks", "felm_gen", "--metadata", "judge=lexical,data_dir=/nowhere"], "/nowhere/all.jsonl: no such file"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+def test_tasks_settings_judges_and_data(said, arguments, expected):
+    assert expected in said(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"model": "hff"}, "--model hff: no such model class; did you mean hf?"),
+        ({"pretrained": None}, "--model hf: which one?"),
+        ({"pretrained": "./lager"}, "pretrained=./lager: no such file or folder; did you mean larger?"),
+        ({"pretrained": "checkpoints"}, "pretrained=checkpoints: a folder without config.json"),
+        ({"pretrained": "nobody/has-it"}, "pretrained=nobody/has-it: no such folder"),
+        ({"pretrained": "what is this"}, "no name that the Hub can have"),
+    ],
+    ids=str,
+)
+def test_models(said, options, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("larger", "checkpoints"):
+        (tmp_path / name).mkdir()
+    assert expected in said("--tasks", "sample_factor", **options)
+
+
+def test_a_gpu_that_is_not_there(said, monkeypatch):
+    monkeypatch.setattr(before, "_DEVICES", ("no_such_device",))
+    monkeypatch.setattr(before.sys, "platform", "linux")
+    assert "--device cuda:0: this machine shows no GPU" in said("--tasks", "sample_factor", "--device", "cuda:0")
+
+
+@pytest.mark.slow  # lm_eval lists its own tasks then
+def test_all_is_well(said):
+    with pytest.raises(AssertionError, match="goes on to load"):
+        said("--tasks", "sample_felm_gen,sample_ambigbio", "--metadata", "judge=lexical,thinking_tokens=0")
+
+
+def test_a_judge_that_has_no_verdict_on_any_row(said, tmp_path):
+    lines = (TASKS / "sample" / "sample_felm.jsonl").read_text(encoding="utf-8").splitlines()[:2]
+    rows = [{**json.loads(line), "ref_contents": []} for line in lines]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    yaml = tmp_path / "own.yaml"
+    base = TASKS / "felm" / "_felm_gen.yaml"
+    yaml.write_text(f"include: {base}\ntask: own_gen\ndataset_path: rows.jsonl\nmetadata: {{judge: lexical}}\n", encoding="utf-8")
+    assert "all 2 rows have no references, so judge lexical has no verdict" in said("--tasks", str(yaml))
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("colums: [a]", "unknown key 'colums'"),
+        ("metadata: {demonstratons: ambiguous}", "metadata: no setting 'demonstratons'; did you mean demonstrations?"),
+        ("metadata: {my_note: of no matter}", ""),
+    ],
+)
+def test_misspelt_keys_of_a_yaml(said, tmp_path, lines, expected):
+    yaml = tmp_path / "own.yaml"
+    data = TASKS / "sample" / "sample_ambigbio.json"
+    yaml.write_text(f"include: {TASKS}/ambigbio/_ambigbio.yaml\ntask: own\ndataset_path: {data}\n{lines}\n", encoding="utf-8")
+    (report,) = validate([str(yaml)])
+    assert expected in " ".join(report.problems)
+    assert bool(report.problems) == bool(expected)
+    if expected:
+        assert expected in said("--tasks", str(yaml), "--metadata", "judge=lexical")
+
+
+@pytest.mark.parametrize("name", ["hellaswag", "arc_easy", "mmlu", "nosuchtask12345"])
+def test_lm_evals_own_tasks_are_found_by_their_files(name):
+    assert before._is_lm_evals(name) == (name != "nosuchtask12345")
+
+
+def test_settings_are_those_of_a_class_and_its_bases():
+    from lm_factuality.benchmarks.factor_generation.task import FactorGenerationTask
+
+    assert {"window", "contradiction", "judge", "data_dir"} <= before.settings_of(FactorGenerationTask)
