@@ -52,11 +52,12 @@ class PageReply(Reply):
 @dataclass(frozen=True)
 class Verification:
     """``score`` in [0, 1] is how sure the judge is that the claim is supported; None if it is unscored, and then ``reason``
-    says why."""
+    says why. ``said`` is what the judge wrote, a text a sample; nothing where nobody was asked."""
 
     verdict: Literal["supported", "not_supported", "unscored"]
     score: float | None
     reason: str
+    said: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def verify(judge: Judge, pairs: Sequence[Pair], description: str = "verifying") 
         found |= _by_page(judge, {number: pairs[number] for number in asked}, description)
     if alone := [number for number in asked if number not in found]:
         replies = judge.ask_typed(PROMPT, SupportReply, [pairs[number].subject for number in alone], description)
-        found |= zip(alone, map(combine, replies), strict=True)
+        found |= {number: replace(combine(each), said=said(each)) for number, each in zip(alone, replies, strict=True)}
     return [found[number] for number in range(len(pairs))]
 
 
@@ -127,10 +128,16 @@ def _by_page(judge: Judge, pairs: Mapping[int, Pair], description: str) -> dict[
     found: dict[int, Verification] = {}
     for part, samples in zip(lists, replies, strict=True):
         for place, number in enumerate(part, 1):
-            said = [verdict for each in samples if each.value for verdict in each.value.verdicts if verdict.number == place]
-            if said:
-                found[number] = combine([Typed(SupportReply(reason=one.reason, verdict=one.verdict)) for one in said])
+            of_claim = [verdict for each in samples if each.value for verdict in each.value.verdicts if verdict.number == place]
+            if of_claim:
+                verdict = combine([Typed(SupportReply(reason=one.reason, verdict=one.verdict)) for one in of_claim])
+                found[number] = replace(verdict, said=said(samples))
     return found
+
+
+def said(samples: Sequence[Typed[Any]]) -> tuple[str, ...]:
+    """What the judge wrote."""
+    return tuple(each.answer.text for each in samples if each.answer.text is not None)
 
 
 def parts(numbers: Sequence[int]) -> list[list[int]]:

@@ -16,8 +16,7 @@ import pytest
 import yaml
 
 from factor_gen.cli import build_parser as factor_gen_parser
-from lm_factuality.cli.commands import COMMANDS
-from lm_factuality.cli.main import build_parser
+from lm_factuality.cli.main import COMMANDS, build_parser
 from tests.conftest import REPOSITORY, TASKS
 from tests.test_project import PROJECT
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 import yaml
 
-from lm_factuality.cli.commands import COMMANDS
+from lm_factuality.cli.main import COMMANDS
 from tests.conftest import REPOSITORY
 
 if sys.version_info >= (3, 11):

@@ -177,11 +177,14 @@ def _model_class(name: str) -> type[LM]:
 
 
 def _device(model: type[LM]) -> dict[str, str]:
-    """What lm_eval's command line gives an ``hf`` model: the first GPU, or the CPU where there is none. The class's own default
-    insists on CUDA."""
+    """For an ``hf`` model the first GPU, or the CPU where there is none; the class's own default insists on CUDA."""
     from lm_eval.models.huggingface import HFLM
 
-    return {"device": "cuda:0"} if issubclass(model, HFLM) else {}
+    if not issubclass(model, HFLM):
+        return {}
+    import torch
+
+    return {"device": "cuda:0" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"}
 
 
 def _seed(model: LM, seed: int) -> dict[str, int]:

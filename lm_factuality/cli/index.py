@@ -67,18 +67,11 @@ def add_sources(parser: argparse.ArgumentParser, kind: str, out: str, fields: st
 
 
 def from_sources(build: Callable[..., Built], parsed: argparse.Namespace, **options: Any) -> Built:
-    """What ``build`` makes of the sources that are named.
-
-    Raises:
-        DataError: it was interrupted, among others.
-    """
+    """What ``build`` makes of the sources that are named."""
     from lm_factuality.retrieval.passages import parse_fields
 
     fields = parse_fields(parsed.fields) if parsed.fields else None
-    try:
-        return build(parsed.sources, parsed.out, fields=fields, overwrite=parsed.overwrite, **options)
-    except KeyboardInterrupt:
-        raise DataError(f"interrupted; give the same command again to go on with {parsed.out}.partial") from None
+    return build(parsed.sources, parsed.out, fields=fields, overwrite=parsed.overwrite, **options)
 
 
 def _build(parsed: argparse.Namespace) -> int:

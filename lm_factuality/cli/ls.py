@@ -1,23 +1,54 @@
 """``lm-factuality ls``: the suite's tasks."""
 
+from __future__ import annotations
+
 import argparse
+from collections.abc import Mapping
+from typing import Any
 
 from lm_factuality.cli.actions import Command
 
 
 def ls(parsed: argparse.Namespace) -> int:
-    """Prints every task and group with its YAML."""
+    """Prints what every task asks, its rows, licence and whether a judge marks it, and the groups; needs no model, no network."""
     from lm_factuality.ground.console import print_table
     from lm_factuality.ground.suite import tasks_folder
-    from lm_factuality.harness.tasks import suite_tasks
+    from lm_factuality.harness.tasks import find_configs, suite_tasks
 
     manager = suite_tasks()
-    rows = [
-        (name, "group" if name in manager.all_groups else "task", str(manager.task_index[name].yaml_path))
-        for name in manager.all_tasks
-    ]
-    print_table("Tasks of the suite", ("name", "kind", "YAML"), rows, [f"For lm_eval: --include_path {tasks_folder()}"])
+    rows, groups = [], []
+    for name in manager.all_tasks:
+        found = [config for _, config in find_configs(name) if isinstance(config, dict)]
+        if name in manager.all_groups:
+            groups.append(f"{name}: {', '.join(str(config['task']) for config in found)}")
+        else:
+            rows += [(name, *_about(config)) for config in found]
+    notes = [f"group {each}" for each in groups]
+    notes.append(f"YAMLs: {tasks_folder()}, which lm_eval takes as --include_path")
+    print_table("Tasks of the suite", ("name", "asks", "#rows", "licence", "judge"), rows, notes)
     return 0
 
 
-COMMAND = Command("ls", "list the suite's tasks and where their YAMLs lie", ls)
+def _about(config: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """What a task asks, its rows, its licence, and whether it wants a judge."""
+    from lm_factuality.benchmarks import all_benchmarks, all_sources
+    from lm_factuality.harness.suite_task import quietly
+
+    kind, metadata = config["class"], config["metadata"]
+    benchmark = kind.declared
+    asks = benchmark.lead.partition("?")
+    judge = "yes" if benchmark.generation else "no"
+    named = [name for key in ("source", "documents_of") if (name := metadata.get(key)) in all_sources()]
+    page = next((each.sources for each in all_benchmarks() if each.kind == benchmark.page), ())
+    marks = tuple(f"{key}_{value}" for key, value in metadata.items() if isinstance(value, str))
+    by_mark = [source for source in benchmark.sources if source.name.startswith(marks)]
+    if config.get("dataset_path") or str(metadata.get("documents_of", "")).endswith(".csv"):
+        with quietly():
+            count, licence = len(kind(config={**config, "metadata": {"judge": "lexical", **metadata}}).eval_docs), ""
+    else:
+        sources = [all_sources()[name] for name in named] or by_mark or (benchmark.sources or page)[:1]
+        count, licence = sum(each.rows for each in sources), ", ".join(sorted({each.license for each in sources}))
+    return f"{asks[0]}{asks[1]}", f"{count:,}", str(metadata.get("license") or licence), judge
+
+
+COMMAND = Command("ls", "list the suite's tasks: what each asks, its rows, its licence, and whether it wants a judge", ls)

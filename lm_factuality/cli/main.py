@@ -4,14 +4,22 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from lm_factuality import __version__
-from lm_factuality.cli.actions import examples
-from lm_factuality.cli.commands import COMMANDS
+from lm_factuality.cli.actions import Command, examples
+from lm_factuality.cli.gen import gen
 from lm_factuality.cli.run import run
 from lm_factuality.ground.errors import exit_code
 from lm_factuality.ground.packages import require_engine
 from lm_factuality.ground.secrets import refuse_secrets
+
+_NAMES = (
+    "quickstart run ls data validate gen compare report leaderboard export judge score verify claims certify people page cite "
+    "knowledge retrieve index completion"
+)
+COMMANDS: tuple[Command, ...] = tuple(import_module(f"lm_factuality.cli.{name}").COMMAND for name in _NAMES.split())
+"""In the order of the help, each in a module of its name."""
 
 
 def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
@@ -39,6 +47,8 @@ def _run(arguments: Sequence[str]) -> int:
     refuse_secrets(arguments)
     if arguments[:1] == ["run"]:  # lm_eval parses what follows, --help included
         return run(arguments[1:])
+    if arguments[:1] == ["gen"]:  # and factor-gen what follows here
+        return gen(arguments[1:])
     parsed = build_parser(arguments[0] if arguments else "").parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     import lm_factuality.benchmarks  # noqa: F401  makes the benchmarks' prompts known to judges

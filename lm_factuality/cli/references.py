@@ -69,14 +69,7 @@ def fetch_references(parsed: argparse.Namespace) -> int:
         raise DataError(f"{source}: no links among {len(entries)} entries; expected http(s) addresses")
     cache = ReferenceCache(parsed.cache)
     fetched = fetch(links.urls, cache, network, manners, retry_dead=parsed.retry_dead)
-    found = []
-    try:
-        for pair in tqdm(fetched, "references", len(links.urls), unit="link"):
-            found.append(pair)
-    except KeyboardInterrupt:
-        raise DataError(
-            f"interrupted; {len(found)} of {len(links.urls)} links are in {cache.folder}, the same command goes on with the rest"
-        ) from None
+    found = list(tqdm(fetched, "references", len(links.urls), unit="link"))
     report = Report(tuple(found), links.not_links)
     if parsed.report:
         report.write(parsed.report)

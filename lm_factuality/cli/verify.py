@@ -15,19 +15,24 @@ from lm_factuality.cli.printing import print_plans
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError, DataError
 from lm_factuality.ground.files import check_writable, write_lines
+from lm_factuality.ground.reasons import reasons_of
 from lm_factuality.ground.records import read_lines
 
 if TYPE_CHECKING:
+    from judges.judge import Judge
     from judges.verify import Pair, Verification
 
 
-_WRITTEN = ("verdict", "score", "reason")
+_WRITTEN = ("verdict", "score", "reason", "said")
+_SHOWN = 3  # pairs of which the screen tells what the judge said
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", type=Path, required=True, metavar="FILE", help="JSONL of claim and passages")
     parser.add_argument("--judge", required=True, metavar="CONFIG", help="a judge's YAML, or 'lexical' to try things out")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSONL with verdict, score and reason")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="JSONL with verdict, score, reason and what the judge said"
+    )
     parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the user's cache)")
     parser.add_argument("--dry-run", action="store_true", help="print calls, tokens and cost; ask and write nothing")
     parser.add_argument("--max-cost", type=float, metavar="X", help="USD at most, instead of the judge's own limit")
@@ -45,14 +50,16 @@ def verify(parsed: argparse.Namespace) -> int:
         config = dataclasses.replace(config, max_cost=parsed.max_cost)
     lines = _read(parsed.pairs)
     pairs = [pair for _, pair in lines]
+    by_logprobs = config.verdicts == "logprobs"
     with Judge.open(config, store=parsed.store) as judge:
         if parsed.dry_run:
-            print_plans(parsed.pairs.name, config.name, [(PROMPT, plan(judge, pairs))])
+            planned = judge.rehearse(lambda asked: _by_logprobs(asked, pairs)) if by_logprobs else plan(judge, pairs)
+            print_plans(parsed.pairs.name, config.name, [(PROMPT, planned)])
             return 0
         if parsed.out.is_dir():
             raise ConfigError(f"--out {parsed.out}: is a folder, expected a file")
         check_writable(parsed.out.parent, "verdicts")
-        found = verify_pairs(judge, pairs)
+        found = _by_logprobs(judge, pairs) if by_logprobs else verify_pairs(judge, pairs)
         errors = judge.usage.errors
     rows = ({**content, **dataclasses.asdict(each)} for (content, _), each in zip(lines, found, strict=True))
     write_lines(parsed.out, (json.dumps(row, ensure_ascii=False) for row in rows))
@@ -60,6 +67,25 @@ def verify(parsed: argparse.Namespace) -> int:
     if errors and all(each.verdict == UNSCORED for each in found):
         raise BackendDown(f"judge {config.name}: nothing has a verdict, the first: {found[0].reason}")
     return 0
+
+
+def _by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
+    """Verdicts by how probable True and False are as the first word of an answer, for judges with ``verdicts: logprobs``."""
+    from judges.verify import UNSCORED, Verification
+    from lm_factuality.benchmarks.biographies.matrix import CHOICES, TOP_LOGPROBS, read_by_logprobs
+
+    subjects = [{**pair.subject, "choices": CHOICES} for pair in pairs if not pair.problem]
+    answers = iter(judge.ask("verify_true_false", subjects, "verifying", samples=1, top_logprobs=TOP_LOGPROBS))
+    found = []
+    for pair in pairs:
+        if pair.problem:
+            found.append(Verification(UNSCORED, None, pair.problem))
+            continue
+        (answer,) = next(answers)
+        read = read_by_logprobs(answer)
+        verdict = UNSCORED if read.outcome == "irrelevant" else read.outcome
+        found.append(Verification(verdict, read.score, read.reason, () if answer.text is None else (answer.text,)))
+    return found
 
 
 def _read(path: Path) -> list[tuple[dict[str, Any], Pair]]:
@@ -112,14 +138,18 @@ def _passage(value: object) -> str | None:
 
 def _print_summary(found: Sequence[Verification], path: Path, judge: str) -> None:
     from judges.verify import NOT_SUPPORTED, SUPPORTED, UNSCORED
+    from lm_factuality.benchmarks.rows import snippet
 
     counts = Counter(each.verdict for each in found)
-    reasons = Counter(f"  {each.reason}" for each in found if each.verdict == UNSCORED)
-    named = [*((verdict, counts[verdict]) for verdict in (SUPPORTED, NOT_SUPPORTED, UNSCORED)), *reasons.most_common()]
-    notes = [f"verdicts: {path}"]
+    named = [(verdict, counts[verdict]) for verdict in (SUPPORTED, NOT_SUPPORTED, UNSCORED)]
+    notes = [f"verdicts: {path}", *map(str, reasons_of(each.reason for each in found if each.verdict == UNSCORED))]
     if counts[UNSCORED]:
         low, high = counts[SUPPORTED] / len(found), (counts[SUPPORTED] + counts[UNSCORED]) / len(found)
         notes.insert(0, f"supported: {low:.1%} if none of the unscored pairs is, {high:.1%} if all are")
+    for number, each in enumerate(found[:_SHOWN], 1):
+        score = "" if each.score is None else f" ({each.score:.2f})"
+        wrote = f"; the judge wrote: {snippet(each.said[0])}" if each.said else ""
+        notes.append(f"pair {number}: {each.verdict}{score}: {each.reason}{wrote}")
     rows = [(name, str(count), f"{count / len(found):.1%}") for name, count in named]
     print_table(f"{len(found):,} pairs judged by {judge}", ("verdict", "#pairs", "#share"), rows, notes)
 

@@ -176,8 +176,8 @@ def _download(source: Source, path: Path) -> None:
 def _unreachable(source: Source, why: str) -> DataError:
     return DataError(
         f"{source.name} is not on this machine and cannot be downloaded ({why}): either run 'lm-factuality data fetch "
-        f"{source.name}' where there is a network and copy {cached_path(source)} here, or point --metadata data_dir=DIR "
-        f"(or LM_FACTUALITY_DATA) at a folder with {source.filename}."
+        f"{source.name}' where there is a network and copy {cached_path(source)} here, or point LM_FACTUALITY_DATA (in "
+        f"a run also --metadata data_dir=DIR) at a folder with {source.filename}."
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lm_factuality.cli import main
-from lm_factuality.cli.commands import COMMANDS
+from lm_factuality.cli.main import COMMANDS
 from tests.conftest import REPOSITORY, TASKS, example_row
 
 BASELINE = ["--model", "surface-baseline", "--model_args", "rule=random"]

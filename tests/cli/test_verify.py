@@ -9,6 +9,7 @@ import pytest
 
 from lm_factuality.cli import verify as command
 from lm_factuality.ground.errors import ConfigError, DataError, FactualityError
+from tests.conftest import TASKS
 
 PAIRS = [
     {"id": 7, "claim": "The Old Bridge opened in 1870.", "passages": ["The Old Bridge opened in 1870, built of stone."]},
@@ -43,16 +44,19 @@ def run(tmp_path):
 def test_verdict_score_and_reason_are_added(run, capsys):
     found = run(PAIRS)
     assert [each["verdict"] for each in found] == ["supported", "not_supported", "unscored", "supported"]
-    assert [{key: each[key] for key in each if key not in ("verdict", "score", "reason")} for each in found] == PAIRS
+    assert [{key: each[key] for key in each if key not in ("verdict", "score", "reason", "said")} for each in found] == PAIRS
     assert found[0]["score"] > found[1]["score"]
     assert "number 1923 is nowhere in the passages" in found[1]["reason"]
-    assert (found[2]["score"], found[2]["reason"]) == (None, "no evidence")
+    assert (found[2]["score"], found[2]["reason"], found[2]["said"]) == (None, "no evidence", [])
+    assert json.loads(found[0]["said"][0])["verdict"] == "supported"
     output = capsys.readouterr().out
     for text in (
         "4 pairs judged by lexical",
         "supported",
         "no evidence",
         "50.0% if none of the unscored pairs is, 75.0% if all are",
+        "pair 2: not_supported",
+        "; the judge wrote: {",
     ):
         assert text in output
 
@@ -133,3 +137,18 @@ def test_an_output_that_cannot_be_written_is_said_before_anything_is_asked(run, 
 def test_an_empty_file_is_no_input(run):
     with pytest.raises(DataError, match="no lines"):
         run([])
+
+
+def test_a_local_model_finds_its_device_and_its_probability_is_the_score(run, tmp_path, capsys):
+    model = TASKS / "sample" / "models" / "larger"
+    config = tmp_path / "local.yaml"
+    config.write_text(f"backend: lm_eval\nmodel: hf\nmodel_args: {{pretrained: {model}}}\nverdicts: logprobs\n", encoding="utf-8")
+    found = run(PAIRS[:1] + PAIRS[2:3], "--judge", str(config))
+    assert found[0]["verdict"] == ("supported" if found[0]["score"] > 0.5 else "not_supported")
+    assert 0 < found[0]["score"] < 1
+    assert "by log-probabilities: true " in found[0]["reason"]
+    assert len(found[0]["said"]) == 1
+    assert found[1]["reason"] == "no evidence"
+    assert "by log-probabilities: true " in capsys.readouterr().out
+    run(PAIRS[1:2], "--judge", str(config), "--dry-run")
+    assert "would be asked" in capsys.readouterr().out

@@ -19,6 +19,7 @@ from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.harness.samples import verdict_of
 from tests.benchmarks.felm_gen.rule import ROWS, felm_line, mark
+from tests.conftest import TASKS
 from tests.judges.server import Act, JudgeServer
 
 ANSWER = r"It was opened in 1870. It is made of seven bricks.\n\nIt is old."
@@ -316,7 +317,8 @@ def test_an_interrupted_judge_says_how_to_go_on(evaluate, data_dir, monkeypatch,
 
 @pytest.mark.parametrize("task", ["felm_gen", "ambigbio_both", "expert_factor_generation"])
 def test_a_task_without_a_judge_says_how_to_name_one_before_the_model_is_loaded(task, tmp_path, capsys):
-    command = ["run", "--model", "hf", "--model_args", "pretrained=no-such-folder", "--tasks", task]
+    checkpoint = TASKS / "sample" / "models" / "larger"
+    command = ["run", "--model", "hf", "--model_args", f"pretrained={checkpoint}", "--tasks", task]
     assert main([*command, "--output_path", str(tmp_path)]) == 1
     said = capsys.readouterr().err
     assert f"{'ambigbio' if task == 'ambigbio_both' else task}: names no judge" in said

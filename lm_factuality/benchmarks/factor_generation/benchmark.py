@@ -95,6 +95,7 @@ SAMPLES = Samples(
 BENCHMARK = Benchmark(
     kind=FACTOR_GENERATION.name,
     title="FACTOR in open generation",
+    lead="Does the model, left to go on after the prefix, write what is true or what is false?",
     headlines=("accuracy",),
     scores=SCORES,
     keep=keep_verdict,

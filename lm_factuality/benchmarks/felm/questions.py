@@ -60,7 +60,7 @@ class Questioner:
         units = [segment_text(segment, self.protocol) for segment in row.segments]
         if unit == "claim":
             if claims is None:
-                raise ConfigError(f"felm: row {row.index} has no claims; give --metadata claims=FILE or claims=rules")
+                raise ConfigError(f"felm: row {row.index} has no claims; extract them again: lm-factuality claims extract")
             units = claims.numbered()
         links, passages = self._references(row, units, row.reference_texts if texts is None else texts)
         mode = self.mode if links or passages or self.mode == "cot" else "vanilla"

@@ -90,6 +90,7 @@ def instance(sample: Sample) -> Instance | None:
 BENCHMARK = Benchmark(
     kind=FELM_GEN.name,
     title="FELM-gen",
+    lead="How many segments of the model's own answers to FELM's prompts have errors?",
     headlines=("segment_error_rate",),
     scores=SCORES,
     keep=keep_verdict,

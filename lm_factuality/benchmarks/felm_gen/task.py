@@ -34,12 +34,10 @@ class FelmGenTask(JudgedTask):
         texts = reference_texts(self._references, rows)
         docs = [_document(row, texts(row)) for row in rows]
         without = sum(not doc["reference_texts"] for doc in docs)
-        if without and self._judge_config.capabilities.needs_evidence:
-            what = f"rows have no references, so judge {self._judge_config.name} has no verdict on their answers"
-            if without == len(docs):
-                raise ConfigError(f"{self.config.task}: all {without} {what}; name a model as judge, which needs none")
-            said = f"{without} of {len(docs)} {what}; a model needs none."
-            self.config.metadata["caution"] = " ".join(filter(None, [self.config.metadata.get("caution"), said]))
+        if without and self._judge and self._judge_config.capabilities.needs_evidence:
+            what = f"{without} of {len(docs)} rows have no references, so judge {self._judge_config.name} has no verdict on their"
+            caution = self.config.metadata.get("caution")
+            self.config.metadata["caution"] = " ".join(filter(None, [caution, f"{what} answers; a model needs none."]))
         return docs
 
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:

@@ -112,6 +112,7 @@ def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
 BENCHMARK = Benchmark(
     kind="perplexity",
     title="Perplexity",
+    lead="How well does the model predict the documents that FACTOR's rows come from?",
     headlines=("perplexity", "byte_perplexity"),
     scores=SCORES,
     keep=keep,
