@@ -142,7 +142,10 @@ def test_an_empty_file_is_no_input(run):
 def test_a_local_model_finds_its_device_and_its_probability_is_the_score(run, tmp_path, capsys):
     model = TASKS / "sample" / "models" / "larger"
     config = tmp_path / "local.yaml"
-    config.write_text(f"backend: lm_eval\nmodel: hf\nmodel_args: {{pretrained: {model}}}\nverdicts: logprobs\n", encoding="utf-8")
+    config.write_text(
+        f"backend: lm_eval\nmodel: hf\nmodel_args: {{pretrained: {model}}}\nverdicts: logprobs\ndecoding: {{max_tokens: 4}}\n",
+        encoding="utf-8",
+    )
     found = run(PAIRS[:1] + PAIRS[2:3], "--judge", str(config))
     assert found[0]["verdict"] == ("supported" if found[0]["score"] > 0.5 else "not_supported")
     assert 0 < found[0]["score"] < 1
