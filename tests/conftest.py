@@ -23,6 +23,16 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(val, bytes) else None
 
 
+@pytest.fixture(scope="session", autouse=True)
+def environment_is_asked_once() -> None:
+    """lm_eval describes the environment in each results file, for which it runs ``pip list`` and more: seconds a run, always the same."""
+    from functools import cache
+
+    import torch.utils.collect_env as environment
+
+    environment.get_pretty_env_info = cache(environment.get_pretty_env_info)
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder with the published data and the reference scores."""
