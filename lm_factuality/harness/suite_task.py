@@ -225,9 +225,13 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
             found[UNSCORED] = replace(counts, value=partial(self._count_unscored, counts.value))
         return found
 
-    def _count_unscored(self, how_many: Callable[[Sequence[Any]], float], reasons: Sequence[str | None]) -> float:
-        told(str(self.config.task)).unscored = tuple(filter(None, reasons))
-        return how_many(reasons)
+    def _count_unscored(self, how_many: Callable[[Sequence[Any]], float], values: Sequence[Any]) -> float:
+        told(str(self.config.task)).unscored = tuple(self.why_unscored(values))
+        return how_many(values)
+
+    def why_unscored(self, values: Sequence[Any]) -> Sequence[str]:
+        """The reasons that the ``unscored`` metric holds for the rows; None stands for a row with a score."""
+        return list(filter(None, values))
 
     def is_shown(self, metric: str) -> bool:
         """Whether a metric is for readers, and not one of the many that stand in the results file beside these."""

@@ -63,6 +63,7 @@ class FactorGenerationTask(JudgedTask):
         if self._corpus.protocol == "dola":
             raise ConfigError(f"{self._corpus.where}: protocol dola scores choices; open generation knows paper and code")
         self._scores: dict[int, dict[str, Any]] = {}
+        self._reasons: list[str] = []
         self._choice = str(metadata.get("contradiction", FIRST))
         corpus = self._corpus
         about = {"window": corpus.window, "protocol": corpus.protocol, **corpus.join.about, "contradiction": self._choice}
@@ -139,7 +140,12 @@ class FactorGenerationTask(JudgedTask):
 
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         (verdict,) = results
+        self._reasons += filter(None, verdict["reasons"])
         return metrics.row_metrics(doc, verdict)
+
+    def why_unscored(self, values: Sequence[Any]) -> Sequence[str]:
+        """Of generations, of which a row has several and counts those without a mark."""
+        return self._reasons
 
     def higher_is_better(self) -> dict[str, bool]:
         """As declared; that fewer are neither true nor false counts as better in a list that knows no third way."""
