@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from judges.answers import Answer, Backend, Estimate, Request, Usage, estimate_of
 from judges.backends import open_backend as open_judge
@@ -65,8 +65,9 @@ class CascadeBackend:
         can = first.capabilities.can_answer
         claims = [claims_of(each.subject) if can(str(each.subject.get("kind"))) else [] for each in requests]
         asked = [
-            Request("", first.decoding, subject=_about(request.subject, claim))
+            Request("", first.decoding, subject={"kind": "verify", "claim": claim, **kept})
             for request, each in zip(requests, claims, strict=True)
+            for kept in [{key: request.subject[key] for key in ("passages", "entity") if key in request.subject}]
             for claim in each
         ]
         found = iter(self._ask(self._first, asked, f"asking {first.name}"))
@@ -95,11 +96,6 @@ class CascadeBackend:
 
     def _is_unsure(self, probability: float) -> bool:
         return any(low <= probability < high or probability == high == 1 for low, high in self._bands)
-
-
-def _about(subject: Mapping[str, Any], claim: str) -> dict[str, Any]:
-    kept = {key: subject[key] for key in ("passages", "entity") if key in subject}
-    return {"kind": "verify", "claim": claim, **kept}
 
 
 def _named(answer: Answer, judge: str) -> Answer:

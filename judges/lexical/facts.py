@@ -267,18 +267,8 @@ def _leading_name(sentence: str, target: tuple[str, ...]) -> tuple[tuple[str, ..
 def _agree(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Whether the words of the shorter name are in the longer one, in order, an initial standing for any word with it."""
     short, long = sorted((one, other), key=len)
-    position = 0
-    for word in short:
-        while position < len(long) and not _same(word, long[position]):
-            position += 1
-        if position == len(long):
-            return False
-        position += 1
-    return True
-
-
-def _same(one: str, other: str) -> bool:
-    return one == other or (min(len(one), len(other)) == 1 and one[0] == other[0])
+    rest = iter(long)
+    return all(any(a == b or (1 in (len(a), len(b)) and a[0] == b[0]) for b in rest) for a in short)
 
 
 def _name_words(text: str) -> tuple[str, ...]:

@@ -16,7 +16,9 @@ _SHOWN = 20  # entries that are no links
 def add(actions: Any) -> None:
     """Adds ``fetch-references`` to the actions of ``data``."""
     parser = add_action(actions, f"data {NAME}", "fetch the pages that FELM's rows cite and keep their text", fetch_references)
-    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with FELM's all.jsonl, instead of the download")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with FELM's all.jsonl, instead of the download")
+    source.add_argument("--urls", type=Path, metavar="FILE", help="links, one a line, instead of FELM's")
     parser.add_argument(
         "--cache", "--out", type=Path, metavar="DIR", help="folder for the texts (default: references in the suite's cache)"
     )
@@ -55,15 +57,15 @@ def fetch_references(parsed: argparse.Namespace) -> int:
     from lm_factuality.retrieval.references.connection import Network
     from lm_factuality.retrieval.references.fetcher import Manners
     from lm_factuality.retrieval.references.fetcher import fetch_references as fetch
-    from lm_factuality.retrieval.references.links import collect_links
+    from lm_factuality.retrieval.references.links import collect_links, read_urls
 
     if parsed.report:
         check_writable(parsed.report.parent, "the report")  # before hours of fetching
     manners = read_settings(Manners, {name: getattr(parsed, name) for name in ("delay", "user_agent", "obeys_robots")}, NAME)
     allowed = frozenset(map(parse_endpoint, parsed.allow_address))
     network = Network(user_agent=parsed.user_agent, allowed=allowed)
-    source = locate(FELM, parsed.data_dir).path
-    entries = [entry for row in read_rows(source) for entry in row.references]
+    source = parsed.urls or locate(FELM, parsed.data_dir).path
+    entries = read_urls(source) if parsed.urls else [entry for row in read_rows(source) for entry in row.references]
     links = collect_links(entries)
     if not links.urls:
         raise DataError(f"{source}: no links among {len(entries)} entries; expected http(s) addresses")

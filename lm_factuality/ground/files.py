@@ -153,7 +153,9 @@ def whole_folder(out: Path, mark: str) -> Iterator[Path]:
         DataError: ``out`` is something else, or cannot be written.
     """
     out = Path(os.path.realpath(out))
-    _check_replaceable(out, mark)
+    if out.exists() and not (out.is_dir() and (not any(out.iterdir()) or (out / mark).is_file())):
+        what = f"a folder without {mark}, so not made by this command" if out.is_dir() else "not a folder"
+        raise DataError(f"{out}: is there already, and is {what}; it is left as it is, choose another --out")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}-"))
@@ -186,14 +188,6 @@ def alone(folder: Path, busy: str, advice: str) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _check_replaceable(out: Path, mark: str) -> None:
-    if out.is_dir() and (not any(out.iterdir()) or (out / mark).is_file()):
-        return
-    if out.exists() or out.is_symlink():
-        what = f"a folder without {mark}, so not made by this command" if out.is_dir() else "not a folder"
-        raise DataError(f"{out}: is there already, and is {what}; it is left as it is, choose another --out")
 
 
 def _put_in_place(part: Path, out: Path) -> None:

@@ -69,11 +69,9 @@ def slopes(value: Callable[[Sequence[float]], float], sums: Floats) -> Floats:
 def holm(ps: Sequence[float]) -> list[float]:
     """The p-values adjusted for their number (Holm, 1979): the chance that any of these comparisons is called a difference where
     there is none stays below the level that they are held against."""
-    adjusted, highest = [0.0] * len(ps), 0.0
-    for rank, place in enumerate(sorted(range(len(ps)), key=lambda place: ps[place])):
-        highest = max(highest, min(1.0, (len(ps) - rank) * ps[place]))
-        adjusted[place] = highest
-    return adjusted
+    order = np.argsort(ps)
+    highest = np.maximum.accumulate(np.minimum(1.0, np.arange(len(ps), 0, -1) * np.array(ps)[order]))
+    return list(highest[np.argsort(order)].tolist())
 
 
 def detectable(stderr: float) -> float:

@@ -131,7 +131,11 @@ def fetch(source: Source) -> Path:
 
     path = cached_path(source)
     if path.is_file():
-        check(source, path)
+        if (found := blob_id(path)) != source.blob:
+            raise DataError(
+                f"{path}: git blob {found}, expected {source.blob} ({source.repository} at {source.commit[:12]}); "
+                f"delete it and run: lm-factuality data fetch {source.name}"
+            )
         return path
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON"):
         raise _unreachable(source, "HF_HUB_OFFLINE is set")
@@ -145,20 +149,6 @@ def fetch(source: Source) -> Path:
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error}; set LM_FACTUALITY_HOME to a folder that can") from error
     return path
-
-
-def check(source: Source, path: Path) -> None:
-    """Compares ``path`` with the blob id of the registry.
-
-    Raises:
-        DataError: it is another file; the text says how to get the right one.
-    """
-    found = blob_id(path)
-    if found != source.blob:
-        raise DataError(
-            f"{path}: git blob {found}, expected {source.blob} ({source.repository} at {source.commit[:12]}); "
-            f"delete it and run: lm-factuality data fetch {source.name}"
-        )
 
 
 def _download(source: Source, path: Path) -> None:

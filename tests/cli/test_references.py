@@ -80,6 +80,16 @@ def test_counts_report_and_a_second_run(options, site, tmp_path, capsys):
     assert ["fetched", "1", "2"] in [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
 
 
+def test_a_list_of_links(options, site, tmp_path, capsys):
+    links = tmp_path / "links.txt"
+    links.write_text(f"{site.url('/a')}\n", encoding="utf-8")
+    assert run("--urls", links, *options[2:]) == 0
+    assert site.asked("/b") == 0
+    (path,) = (tmp_path / "cache").glob("*.json")
+    assert SENTENCE in json.loads(path.read_text(encoding="utf-8"))["text"]
+    assert "links.txt: 1 links" in capsys.readouterr().out
+
+
 def test_options_reach_the_fetch(options, site, tmp_path):
     site.routes["/robots.txt"] = page(b"User-agent: *\nDisallow: /")
     assert run(*options, "--ignore-robots", "--user-agent", "my-lab/1.0") == 0

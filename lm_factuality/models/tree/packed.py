@@ -6,8 +6,7 @@ own path. What a layer's mask lets a query see (all before it, a sliding window,
 function, with depths for positions.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from threading import Lock
@@ -19,7 +18,7 @@ from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface
 
 from lm_factuality.models.tree.cached import Logits, Recorder, UnsupportedModelError, needed_logits
-from lm_factuality.models.tree.forest import Block, Forest, Ints, Stretch, blocks
+from lm_factuality.models.tree.forest import Block, Forest, Stretch, blocks
 
 _NAME = "lm_factuality_forest"
 _IGNORED = {"cache_position", "position_ids"}  # tensors that come along and change nothing
@@ -168,37 +167,24 @@ class PackedEngine:
         """
         own = slice(stretch.start, stretch.stop)
         device = self._model.get_input_embeddings().weight.device
-        current = _Pass(blocks(forest, stretch), self._before, torch.from_numpy(_kept(forest, stretch)))
-        with _as_current(current), self._attention:
-            logits = needed_logits(
-                self._model,
-                forest,
-                stretch,
-                self._exits,
-                input_ids=torch.from_numpy(forest.tokens[own])[None].to(device),
-                position_ids=torch.from_numpy(forest.depth[own])[None].to(device),
-                attention_mask=torch.ones(1, stretch.stop - stretch.start, dtype=torch.long, device=device),
-                use_cache=False,
-            )
+        kept = np.flatnonzero(np.concatenate([forest.end[stretch.path], forest.end[own]]) > stretch.stop)
+        current = _Pass(blocks(forest, stretch), self._before, torch.from_numpy(kept))
+        inputs = {
+            "input_ids": torch.from_numpy(forest.tokens[own])[None].to(device),
+            "position_ids": torch.from_numpy(forest.depth[own])[None].to(device),
+            "attention_mask": torch.ones(1, stretch.stop - stretch.start, dtype=torch.long, device=device),
+        }
+        token = _current.set(current)
+        try:
+            with self._attention:
+                logits = needed_logits(self._model, forest, stretch, self._exits, **inputs, use_cache=False)
+        finally:
+            _current.reset(token)
         num_layers = self._model.config.get_text_config().num_hidden_layers
         if len(current.after) != num_layers:
             raise UnsupportedModelError(f"attention in {len(current.after)} of its {num_layers} layers")
         self._before = current.after if len(current.kept) else {}
         return logits
-
-
-def _kept(forest: Forest, stretch: Stretch) -> Ints:
-    own = np.flatnonzero(forest.end[stretch.start : stretch.stop] > stretch.stop) + len(stretch.path)
-    return np.concatenate([np.flatnonzero(forest.end[stretch.path] > stretch.stop), own])
-
-
-@contextlib.contextmanager
-def _as_current(current: _Pass) -> Iterator[None]:
-    token = _current.set(current)
-    try:
-        yield
-    finally:
-        _current.reset(token)
 
 
 class _ForestAttention:
@@ -211,8 +197,9 @@ class _ForestAttention:
     def __enter__(self) -> None:
         with self._lock:
             if not self._passes:
-                configs = [self._model.config, *_inner_configs(self._model)]
-                self._before = [(config, config._attn_implementation) for config in configs]
+                configs = {id(each.config): each.config for each in self._model.modules() if hasattr(each, "config")}
+                has_one = (each for each in configs.values() if hasattr(each, "_attn_implementation_internal"))
+                self._before = [(config, config._attn_implementation) for config in has_one]
                 self._model.set_attn_implementation(_NAME)
             self._passes += 1
 
@@ -221,9 +208,3 @@ class _ForestAttention:
             self._passes -= 1
             for config, name in [] if self._passes else self._before:
                 config._attn_implementation_internal = name
-
-
-def _inner_configs(model: Any) -> list[Any]:
-    found = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
-    found.pop(id(model.config), None)
-    return [config for config in found.values() if hasattr(config, "_attn_implementation_internal")]

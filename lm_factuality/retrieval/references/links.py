@@ -3,11 +3,14 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
+from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.packaged import load_yaml
 from lm_factuality.ground.published import seconds_of
+from lm_factuality.ground.records import lines_of
 
 TABLES: Mapping[str, Any] = load_yaml(__package__, "tables.yaml")
 UNREACHED = frozenset(TABLES["unreached"])  # the kinds of death that need no server to have answered
@@ -121,6 +124,14 @@ def collect_links(entries: Iterable[str]) -> Links:
         if not found and entry.strip():
             not_links[_USER.sub("//...@", entry)] = None
     return Links(tuple(urls), tuple(not_links))
+
+
+def read_urls(path: Path) -> list[str]:
+    """A list of links, one a line (``#`` starts a comment line). Raises DataError: no such file, or nothing in it."""
+    found = [line.strip() for _, line in lines_of(path, "expected links, one a line") if not line.strip().startswith("#")]
+    if not found:
+        raise DataError(f"{path}: no links; expected one a line")
+    return found
 
 
 class Dead(Exception):
