@@ -87,7 +87,7 @@ def test_a_list_of_links(options, site, tmp_path, capsys):
     assert site.asked("/b") == 0
     (path,) = (tmp_path / "cache").glob("*.json")
     assert SENTENCE in json.loads(path.read_text(encoding="utf-8"))["text"]
-    assert "links.txt: 1 links" in capsys.readouterr().out
+    assert "1 links" in capsys.readouterr().out
 
 
 def test_options_reach_the_fetch(options, site, tmp_path):
