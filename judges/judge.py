@@ -271,7 +271,7 @@ def ask(
     on_stored(len(found))
     missing = {key: request for key, request in distinct.items() if key not in found}
     bar: tqdm[Any]
-    with tqdm(total=len(distinct), initial=len(found), desc=description, unit="answer") as bar:
+    with tqdm(total=len(distinct), initial=len(found), desc=description, unit="answer", disable=not requests) as bar:
 
         def keep(key: str, answer: Answer) -> None:
             found[key] = store.put(key, answer, identity)

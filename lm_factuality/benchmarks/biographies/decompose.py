@@ -1,38 +1,35 @@
-"""Step 1: the atomic facts of a response, sentence by sentence (Min et al., 2023, as section 5.1 takes it over).
+"""Steps 1 and 2: the atomic facts of a response, sentence by sentence (Min et al., 2023, as section 5.1 takes it over), and the
+individuals that a reader without prior knowledge sees, among whom they are split (section 4.1).
 
 Like the published code, it asks for facts that name whom they are about (``standalone``); ``as_written`` leaves pronouns as
 they are. That code shows the judge the sentence alone, here it sees the text before it as well; and it splits the judge's text at
 every "- ", so that "1990- 1995" is a border between facts, where here the reply is a list.
+
+A judge replies with the numbers of the facts of each individual; each fact is in exactly one group. In table 8 of the paper the
+judge repeats the facts instead, with a line of ``====`` between individuals, and the published code loses the first fact of every
+response, because its prompt ends with that fact's hyphen.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
 
 from judges.lexical.facts import is_adverbial
-from judges.typed import Reply, Typed
+from judges.typed import Reply, misnumbered
+from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.ground.packaged import load_yaml
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.retrieval.bm25 import Searcher
 
-PROMPT = "biographies/decompose"
 FACTS = ("standalone", "as_written")
+GROUP_TOKENS = 2048  # that a judge may write: the numbers of all facts, with room for white space
 _FIXED = 7  # demonstrations that are in every prompt
 # White space is looked at from its beginning alone: from each place in it, a long one would take the square of its length.
 _CITATION = re.compile(r"(?<!\s)\s*\[\s*\d+(?:\s*[,;\u2013-]\s*\d+)*\s*\]")
 _HALF_CITATION = re.compile(r"(?<!\s)\s*\[[\d,;\s\u2013'-]*$")  # of an output that was cut off
-
-
-@dataclass(frozen=True)
-class Decomposition:
-    """The facts of one sentence; ``problem`` says why it could not be taken apart. A sentence may have no facts."""
-
-    facts: tuple[str, ...]
-    problem: str | None = None
 
 
 def without_citations(text: str) -> str:
@@ -100,13 +97,41 @@ def most_facts(sentence: str) -> int:
     return len(words_in(sentence)) + 1
 
 
-def to_decomposition(read: Typed[FactsReply]) -> Decomposition:
-    """The distinct facts of a judge's reply, or its problem."""
-    if read.value is None:
-        return Decomposition((), read.problem)
-    return Decomposition(tuple(dict.fromkeys(_fact(text) for text in read.value.facts)))
+def to_facts(reply: FactsReply) -> tuple[str, ...]:
+    """The distinct facts of a judge's reply."""
+    return tuple(dict.fromkeys(_fact(text) for text in reply.facts))
 
 
 def _fact(text: str) -> str:
     text = " ".join(without_citations(text).split())
     return text if len(words_in(text)) > 1 else ""
+
+
+Groups = tuple[tuple[int, ...], ...]
+
+
+class GroupsReply(Reply):
+    """The numbers, from 1, of the facts of each individual."""
+
+    groups: list[list[int]]
+
+
+def group_subject(judged: JudgedBiography) -> dict[str, Any]:
+    """What the prompt is about; ``sentences`` and ``owners`` are for a judge that reads no prose."""
+    texts, owners = [fact.text for fact in judged.facts], [fact.sentence for fact in judged.facts]
+    about = {"kind": "group", "name": judged.generation.name, "paragraph": without_citations(judged.generation.output)}
+    return {**about, "facts": texts, "owners": owners, "sentences": list(judged.sentences)}
+
+
+def check_groups(reply: GroupsReply, subject: Mapping[str, Any]) -> str:
+    """A :data:`judges.typed.Check`: every fact is in exactly one group."""
+    return misnumbered([number for group in reply.groups for number in group], len(subject["facts"]), "fact")
+
+
+def to_groups(reply: GroupsReply) -> Groups:
+    """The numbers, from 0, of the facts of each individual in order of appearance, none empty."""
+    return tuple(tuple(sorted(number - 1 for number in group)) for group in reply.groups if group)
+
+
+DECOMPOSE: Mapping[str, Any] = {"reply": FactsReply, "check": check_facts, "samples": 1}  # how the judge is asked
+GROUP: Mapping[str, Any] = {"reply": GroupsReply, "check": check_groups, "samples": 1, "max_tokens": GROUP_TOKENS}

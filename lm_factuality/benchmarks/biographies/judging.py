@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from judges.lexical.facts import split_facts
-from lm_factuality.benchmarks.biographies import decompose, group, matrix
-from lm_factuality.benchmarks.biographies.bound import most_of
+from judges.verify import PAGE_CLAIMS
+from lm_factuality.benchmarks.biographies import matrix
+from lm_factuality.benchmarks.biographies.decompose import DECOMPOSE, GROUP, most_facts
 from lm_factuality.benchmarks.biographies.generations import from_doc
 from lm_factuality.benchmarks.biographies.method import (
     Settings,
     decompose_all,
     group_subjects,
+    is_judged,
     judge_biographies,
     pairs_of_all,
     sentence_subjects,
@@ -29,7 +32,11 @@ from lm_factuality.harness.generation import Docs, Table, Verdict
 from lm_factuality.retrieval.knowledge import Knowledge
 
 if TYPE_CHECKING:
+    from judges.answers import Estimate
     from judges.judge import Judge, Plan
+
+_WORDS = 2  # of a fact, and so the tokens that it has at least
+_BYTES = 18  # of a token at most
 
 
 @dataclass(frozen=True)
@@ -45,13 +52,11 @@ class AmbigBio:
 
     name = "ambigbio"
     kinds = ("decompose", "group", "verify")
-    prompt_names: ClassVar[Sequence[str]] = (
-        decompose.PROMPT,
-        group.PROMPT,
-        matrix.PROMPT,
-        matrix.PROMPT_PAGE,
-        matrix.PROMPT_BY_LOGPROBS,
-    )
+
+    @property
+    def prompt_names(self) -> Sequence[str]:
+        steps = ("decompose", "group", "verify", "verify_page", "verify_true_false")
+        return [f"{self.settings.folder}/{each}" for each in steps]
 
     @property
     def about(self) -> dict[str, Any]:
@@ -71,19 +76,12 @@ class AmbigBio:
         """What facts there will be is known of responses that the judge has taken apart already. Of others the second and the
         third step are planned on those that rules find, which are fewer than a model's, and bounded by what it may write."""
         judged = [self.settings.begin(from_doc(doc, text)) for doc, (text,) in zip(docs, responses, strict=True)]
-        split, cut = (f"{self.settings.folder}/{step}" for step in ("decompose", "group"))
-        judged = [each for each in judged if not each.abstained and each.problem is None]
+        judged = [each for each in judged if is_judged(each)]
         apart = decompose_all(judge.silent(), judged, self.settings)
         known, new = [each for each in apart if each.facts], [judged[n] for n, each in enumerate(apart) if not each.facts]
 
         def later(likely: Sequence[JudgedBiography]) -> list[Plan]:
-            how: dict[str, Any] = {
-                "samples": 1,
-                "reply": group.GroupsReply,
-                "check": group.check_groups,
-                "max_tokens": group.MAX_TOKENS,
-            }
-            grouping = judge.plan(cut, group_subjects(likely, self.settings), **how)
+            grouping = judge.plan(f"{self.settings.folder}/group", group_subjects(likely, self.settings), **GROUP)
             return [grouping, matrix.plan_pairs(judge, pairs_of_all(likely, self.settings), self.settings.folder)]
 
         plans = later([*known, *map(_with_rules, new)])
@@ -91,8 +89,7 @@ class AmbigBio:
             most = most_of(judge, new, self.settings)
             sure = [one.at_most + other for one, other in zip(later(known), most, strict=True)]
             plans = [replace(plan, most=each) for plan, each in zip(plans, sure, strict=True)]
-        subjects = sentence_subjects(judged, self.settings)
-        first = judge.plan(split, subjects, samples=1, reply=decompose.FactsReply, check=decompose.check_facts)
+        first = judge.plan(f"{self.settings.folder}/decompose", sentence_subjects(judged, self.settings), **DECOMPOSE)
         return list(zip(("decomposing", "grouping", "verifying"), (first, *plans), strict=True))
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
@@ -160,6 +157,42 @@ def generation(metadata: Mapping[str, Any]) -> AmbigBio:
 def _with_rules(judged: JudgedBiography) -> JudgedBiography:
     facts = tuple(Fact(text, number) for number, each in enumerate(judged.sentences) for text in split_facts(each))
     return replace(judged, facts=facts)
+
+
+def most_of(judge: Judge, judged: Sequence[JudgedBiography], settings: Settings) -> tuple[Estimate, Estimate]:
+    """What grouping and verifying send at most, whatever the judge makes of responses that are not taken apart yet.
+
+    A sentence has no more facts than ``most_facts``, nor than half as many as the judge may write tokens, for a fact has two
+    words. Each fact is verified by each entity, in each sample, and every reply asked for once more. The facts of a sentence are
+    as long together as what the judge may write."""
+    tokens = judge.config.decoding.max_tokens + (judge.config.thinking_tokens or 0)  # which may all be of the reply
+    grouping = verifying = judge.plan(cut := f"{settings.folder}/group", []).estimate
+    for each in judged:
+        sentences = len(each.sentences)
+        count = sum(min(most_facts(sentence), tokens // _WORDS) for sentence in each.sentences)
+        facts = (Fact(_text(sentences * tokens), 0), *[Fact("", 0)] * (count - 1))
+        grouping += judge.plan(cut, group_subjects([replace(each, facts=facts)], settings), **GROUP).at_most
+        pages = settings.pairs(replace(each, facts=(Fact("", 0),))).values()
+        for page in (page for page in pages if page.problem is None):
+            shown = replace(page, evidence=settings.longest(each, page))
+            one, long = (
+                matrix.plan_singly(judge, [replace(shown, fact=text)], settings.folder).at_most for text in ("", _text(tokens))
+            )
+            verifying += one * max(0, count - sentences) + long * min(count, sentences)
+            if judge.config.verify == "page" and count:
+                whole = replace(page, evidence=settings.longest(each, page, min(count, PAGE_CLAIMS)))
+                listed = [replace(whole, fact=text) for text in (_text(sentences * tokens), *[""] * (PAGE_CLAIMS - 1))]
+                subject = {**matrix.subject_of(listed), "passages": whole.subject["passages"]}
+                # Where each sentence has passages of its own, so it has questions.
+                alone = min(count, sentences) + count // PAGE_CLAIMS
+                questions = ceil(count / PAGE_CLAIMS) if page.page == page.entity else alone
+                verifying += matrix.plan_page(judge, [subject], settings.folder).at_most * questions
+    return grouping, verifying
+
+
+def _text(tokens: int) -> str:
+    """No shorter than what has so many tokens: of signs that no tokenizer joins, of three bytes each."""
+    return "\u3400" * (tokens * _BYTES // 3)
 
 
 def line_of(name: str, each: Mapping[str, Any]) -> tuple[str, ...]:

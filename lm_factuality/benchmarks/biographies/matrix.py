@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from judges.judge import Judge, Plan
 
 FOLDER = "biographies"  # of the prompts, unless another is named that has the same ones
-PROMPT = f"{FOLDER}/verify"
-PROMPT_PAGE = f"{FOLDER}/verify_page"
-PROMPT_BY_LOGPROBS = f"{FOLDER}/verify_true_false"
 CHOICES = ("True", "False")
 TOP_LOGPROBS = 5  # alternatives: no server of completions has to give more
 _DOING = "verifying facts"
@@ -55,26 +52,34 @@ class FactsOfPage(Reply):
     verdicts: list[NumberedFact]
 
 
+PAGE: Mapping[str, Any] = {"reply": FactsOfPage, "check": numbers_exist, "max_tokens": PAGE_TOKENS}  # how the judge is asked
+
+
 @dataclass(frozen=True)
 class Pair:
     """One fact to hold against the page of one entity; ``evidence`` is empty where there is nothing to show, and ``problem`` says
-    why. A page that is missing supports nothing (``unasked``)."""
+    why. A page that is missing supports nothing (``unasked``). ``about`` is what prompts say of the response. Without an
+    ``entity`` each passage has its own title. ``sentence`` is that of a fact whose passages an index found, so that they may be
+    about anything."""
 
     fact: str
     entity: str
     evidence: tuple[str, ...]
     problem: str | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+    sentence: int | None = None
 
     @property
     def subject(self) -> dict[str, Any]:
         """What the prompt is about."""
-        passages = [f"Title: {self.entity}\n{text}" for text in self.evidence]
-        return {"kind": "verify", "claim": self.fact, "passages": passages, "entity": self.entity}
+        passages = [f"Title: {self.entity}\n{text}" if self.entity else text for text in self.evidence]
+        of = {"entity": self.entity} if self.sentence is None else {}
+        return {"kind": "verify", "claim": self.fact, "passages": passages, **of, **self.about}
 
     @property
     def page(self) -> str:
         """Facts of a response with the same one can be asked about together."""
-        return self.entity
+        return self.entity if self.sentence is None else str(self.sentence)
 
 
 def pairs_of(facts: Sequence[Fact], entities: Sequence[str], pages: Pages) -> dict[tuple[str, str], Pair]:
@@ -106,41 +111,48 @@ def judge_pairs(judge: Judge, pairs: Mapping[Key, Pair], folder: str = FOLDER) -
     asked = {key: pair for key, pair in pairs.items() if pair.problem is None}
     if judge.config.verdicts == "logprobs":
         name = f"{folder}/verify_true_false"
-        answers = judge.ask(name, _with_choices(asked), _DOING, top_logprobs=TOP_LOGPROBS) if asked else []
-        read = [[read_by_logprobs(answer) for answer in samples] for samples in answers]
-        return found | {key: vote(asked[key], each) for key, each in zip(asked, read, strict=True)}
+        answers = judge.ask(name, _with_choices(asked.values()), _DOING, top_logprobs=TOP_LOGPROBS)
+        return found | {
+            key: vote(asked[key], list(map(read_by_logprobs, each))) for key, each in zip(asked, answers, strict=True)
+        }
     if judge.config.verify == "page":
-        found |= _by_page(judge, asked, f"{folder}/verify_page")
+        found |= _by_page(judge, asked, folder)
     alone = {key: pair for key, pair in asked.items() if key not in found}
-    subjects = [pair.subject for pair in alone.values()]
-    replies = judge.ask_typed(f"{folder}/verify", FactReply, subjects, _DOING) if alone else []
-    return found | {
-        key: vote(alone[key], [to_judgement(each) for each in samples]) for key, samples in zip(alone, replies, strict=True)
-    }
+    replies = judge.ask_typed(f"{folder}/verify", FactReply, [pair.subject for pair in alone.values()], _DOING)
+    return found | {key: vote(alone[key], list(map(to_judgement, each))) for key, each in zip(alone, replies, strict=True)}
 
 
 def plan_pairs(judge: Judge, pairs: Mapping[Key, Pair], folder: str = FOLDER) -> Plan:
     """What :func:`judge_pairs` would ask first."""
     asked = {key: pair for key, pair in pairs.items() if pair.problem is None}
+    singly = plan_singly(judge, asked.values(), folder)
+    if judge.config.verdicts == "logprobs" or judge.config.verify != "page":
+        return singly
+    whole = plan_page(judge, [subject_of([asked[key] for key in part]) for part in _lists(asked)], folder)
+    return replace(whole, most=whole.at_most + singly.at_most)
+
+
+def plan_singly(judge: Judge, pairs: Collection[Pair], folder: str) -> Plan:
+    """A question a pair."""
     if judge.config.verdicts == "logprobs":
-        return judge.plan(f"{folder}/verify_true_false", _with_choices(asked), top_logprobs=TOP_LOGPROBS)
-    singly = [pair.subject for pair in asked.values()]
-    if judge.config.verify == "page":
-        subjects = [subject_of([asked[key] for key in part]) for part in _lists(asked)]
-        whole = judge.plan(f"{folder}/verify_page", subjects, reply=FactsOfPage, check=numbers_exist, max_tokens=PAGE_TOKENS)
-        return replace(whole, most=whole.at_most + judge.plan(f"{folder}/verify", singly, reply=FactReply).at_most)
-    return judge.plan(f"{folder}/verify", singly, reply=FactReply)
+        return judge.plan(f"{folder}/verify_true_false", _with_choices(pairs), top_logprobs=TOP_LOGPROBS)
+    return judge.plan(f"{folder}/verify", [pair.subject for pair in pairs], reply=FactReply)
 
 
-def _with_choices(pairs: Mapping[Key, Pair]) -> list[dict[str, Any]]:
-    return [{**pair.subject, "choices": CHOICES} for pair in pairs.values()]
+def plan_page(judge: Judge, subjects: Sequence[Mapping[str, Any]], folder: str) -> Plan:
+    """A question a list of facts."""
+    return judge.plan(f"{folder}/verify_page", subjects, **PAGE)
 
 
-def _by_page(judge: Judge, pairs: Mapping[Key, Pair], prompt: str) -> dict[Key, Judgement]:
+def _with_choices(pairs: Collection[Pair]) -> list[dict[str, Any]]:
+    return [{**pair.subject, "choices": CHOICES} for pair in pairs]
+
+
+def _by_page(judge: Judge, pairs: Mapping[Key, Pair], folder: str) -> dict[Key, Judgement]:
     """The judgements of all facts of a response by an entity from one reply; a fact that no sample names is left out."""
     lists = _lists(pairs)
     subjects = [subject_of([pairs[key] for key in part]) for part in lists]
-    replies = judge.ask_typed(prompt, FactsOfPage, subjects, _DOING, numbers_exist, max_tokens=PAGE_TOKENS) if lists else []
+    replies = judge.ask_typed(f"{folder}/verify_page", subjects=subjects, description=_DOING, **PAGE)
     found: dict[Key, Judgement] = {}
     for part, subject, samples in zip(lists, subjects, replies, strict=True):
         for place, key in enumerate(part, 1):
@@ -199,35 +211,25 @@ def read_by_logprobs(answer: Answer) -> Judgement:
         why = "no log-probabilities"
     elif without_thinking(answer.text) != answer.text:
         why = "a thought comes first"
-    elif (word := read_first_word(answer.first_token_logprobs)) is None:
+    elif (words := read_first_word(answer.first_token_logprobs)) is None:
         why = "neither word among the most likely"
     else:
-        outcome: Outcome = SUPPORTED if word.score > 0.5 else NOT_SUPPORTED
-        return Judgement(outcome, word.score, f"by log-probabilities: true {word.true:.3g}, false {word.false:.3g}")
+        true, false = words
+        score = true / (true + false)
+        outcome: Outcome = SUPPORTED if score > 0.5 else NOT_SUPPORTED
+        return Judgement(outcome, score, f"by log-probabilities: true {true:.3g}, false {false:.3g}")
     found = read_word(answer)
     return replace(found, reason=f"by the text ({why}): {found.reason}")
 
 
-@dataclass(frozen=True)
-class FirstWord:
-    """The probabilities that an answer begins with ``True`` and with ``False``."""
-
-    true: float
-    false: float
-
-    @property
-    def score(self) -> float:
-        """The probability of true if it is one of the two."""
-        return self.true / (self.true + self.false)
-
-
-def read_first_word(alternatives: Sequence[tuple[str, float]]) -> FirstWord | None:
-    """From (token, log-probability) of the alternatives, summed over case and white space; None if neither word is among them."""
+def read_first_word(alternatives: Sequence[tuple[str, float]]) -> tuple[float, float] | None:
+    """The probabilities that an answer begins with true and with false: from (token, log-probability) of the alternatives, summed
+    over case and white space; None if neither word is among them."""
     true, false = (
         math.fsum(math.exp(logprob) for token, logprob in alternatives if token.strip(BLANKS).lower() == word.lower())
         for word in CHOICES
     )
-    return FirstWord(true, false) if true + false > 0 else None
+    return (true, false) if true + false > 0 else None
 
 
 def read_word(answer: Answer) -> Judgement:
@@ -244,9 +246,8 @@ def read_word(answer: Answer) -> Judgement:
 
 
 def _pair(fact: str, entity: str, page: list[str] | None) -> Pair:
-    if page is None:
-        return Pair(fact, entity, (), f"{NO_PAGE}: none is called {entity!r}")
-    passages = tuple(passage for passage in page if passage.strip())
+    passages = tuple(filter(str.strip, page or ()))
     if not passages:
-        return Pair(fact, entity, (), f"{NO_PAGE}: that of {entity!r} is empty")
+        why = f"none is called {entity!r}" if page is None else f"that of {entity!r} is empty"
+        return Pair(fact, entity, (), f"{NO_PAGE}: {why}")
     return Pair(fact, entity, nearest(passages, fact))

@@ -5,14 +5,12 @@ A judge is asked at most once for each sentence, each response and each distinct
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lm_factuality.benchmarks.biographies import decompose, group, matrix
+from lm_factuality.benchmarks.biographies import decompose, matrix
 from lm_factuality.benchmarks.biographies.abstain import is_abstention
-from lm_factuality.benchmarks.biographies.decompose import Decomposition
-from lm_factuality.benchmarks.biographies.group import Groups
 from lm_factuality.benchmarks.biographies.link import check, link
 from lm_factuality.benchmarks.biographies.pages import EVIDENCE, DocumentPages, Pages
 from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography
@@ -21,7 +19,7 @@ from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
 if TYPE_CHECKING:
     from judges.judge import Judge
-
+    from judges.typed import Typed
 
 NO_SENTENCES, NO_FACTS = "no sentences", "no facts in any sentence"
 ALONE = ("",)  # the entities of a response where they are not told apart: one, without a name
@@ -81,13 +79,12 @@ def longest(passages: Sequence[str], count: int) -> tuple[str, ...]:
     return tuple(sorted(filter(str.strip, passages), key=lambda text: len(text.encode()))[-count:])
 
 
-def judge_biographies(judge: Judge, generations: Sequence[Generation], settings: Settings | None = None) -> list[JudgedBiography]:
+def judge_biographies(judge: Judge, generations: Sequence[Generation], settings: Settings = PAPER) -> list[JudgedBiography]:
     """Each of ``generations`` with its facts, groups, judgements and links, in order.
 
     Raises:
         BackendDown, DataError: as ``Judge.ask`` raises them; nothing that was answered is lost.
     """
-    settings = settings or Settings()
     judged = [settings.begin(generation) for generation in generations]
     judged = decompose_all(judge, judged, settings)
     judged = group_all(judge, judged, settings)
@@ -108,31 +105,33 @@ def begin(generation: Generation) -> JudgedBiography:
 def decompose_all(judge: Judge, judged: Sequence[JudgedBiography], settings: Settings = PAPER) -> list[JudgedBiography]:
     """With the facts of each response that is an answer, or the problem why there are none: one sentence that could not be
     taken apart leaves the whole response without, for its facts would be missing from every score."""
-    subjects, name = sentence_subjects(judged, settings), f"{settings.folder}/decompose"
-    doing, check = "decomposing sentences", decompose.check_facts
-    replies = judge.ask_typed(name, decompose.FactsReply, subjects, doing, check, samples=1) if subjects else []
-    found = iter(decompose.to_decomposition(reply) for (reply,) in replies)
-    return [_with_facts(each, [next(found) for _ in each.sentences]) if _is_judged(each) else each for each in judged]
+    subjects = sentence_subjects(judged, settings)
+    found = _asked(judge, f"{settings.folder}/decompose", subjects, "decomposing sentences", decompose.DECOMPOSE)
+    return [_with_facts(each, [next(found) for _ in each.sentences]) if is_judged(each) else each for each in judged]
 
 
 def group_all(judge: Judge, judged: Sequence[JudgedBiography], settings: Settings = PAPER) -> list[JudgedBiography]:
     """With the groups of each response that has facts, or why there are none; a single fact is a group unasked, and so are all
     where entities are not told apart."""
-    subjects, name, check = group_subjects(judged, settings), f"{settings.folder}/group", group.check_groups
-    replies = (
-        judge.ask_typed(name, group.GroupsReply, subjects, "grouping facts", check, samples=1, max_tokens=group.MAX_TOKENS)
-        if subjects
-        else []
-    )
-    found = iter(group.to_grouping(reply) for (reply,) in replies)
-    done = []
-    for each in judged:
-        if each.facts:
-            grouping = next(found) if _is_grouped(each) else group.Grouping((tuple(range(len(each.facts))),))
-            groups = _without_first(grouping.groups) if settings.protocol == "code" else grouping.groups
-            each = replace(each, groups=groups, ungrouped=grouping.problem)
-        done.append(each)
-    return done
+    subjects = group_subjects(judged, settings)
+    found = _asked(judge, f"{settings.folder}/group", subjects, "grouping facts", decompose.GROUP)
+    return [_with_groups(each, next(found) if _is_grouped(each) else None, settings.protocol) for each in judged]
+
+
+def _asked(
+    judge: Judge, prompt: str, subjects: Sequence[Mapping[str, Any]], doing: str, how: Mapping[str, Any]
+) -> Iterator[Typed[Any]]:
+    """The only reply on each subject."""
+    return (reply for (reply,) in judge.ask_typed(prompt, subjects=subjects, description=doing, **how))
+
+
+def _with_groups(judged: JudgedBiography, read: Typed[decompose.GroupsReply] | None, protocol: str) -> JudgedBiography:
+    groups: decompose.Groups = (tuple(range(len(judged.facts))),) if judged.facts else ()
+    if read is not None:
+        groups = decompose.to_groups(read.value) if read.value else ()
+    if protocol == "code":  # a group that had no other fact stays, empty: the authors count it among the biographies
+        groups = tuple(tuple(fact for fact in each if fact != 0) for each in groups)
+    return replace(judged, groups=groups, ungrouped=read.problem if read and read.value is None else None)
 
 
 def verify_all(judge: Judge, judged: Sequence[JudgedBiography], settings: Settings) -> list[JudgedBiography]:
@@ -159,42 +158,34 @@ def link_entities(judged: JudgedBiography, settings: Settings) -> JudgedBiograph
     return replace(judged, links=links)
 
 
-def sentence_subjects(judged: Sequence[JudgedBiography], settings: Settings = PAPER) -> list[dict[str, Any]]:
+def sentence_subjects(judged: Sequence[JudgedBiography], settings: Settings) -> list[dict[str, Any]]:
     """What the decomposing prompt is about, for every sentence of every answer."""
     return [
         {**subject, **settings.about(each.generation)}
         for each in judged
-        if _is_judged(each)
+        if is_judged(each)
         for subject in decompose.decompose_subjects(each.sentences, each.generation.name, settings.facts)
     ]
 
 
-def group_subjects(judged: Sequence[JudgedBiography], settings: Settings = PAPER) -> list[dict[str, Any]]:
+def group_subjects(judged: Sequence[JudgedBiography], settings: Settings) -> list[dict[str, Any]]:
     """What the grouping prompt is about, for every response of two facts or more."""
-    return [
-        group.group_subject(each.generation.name, decompose.without_citations(each.generation.output), each.facts, each.sentences)
-        | dict(settings.about(each.generation))
-        for each in judged
-        if _is_grouped(each)
-    ]
+    return [{**decompose.group_subject(each), **settings.about(each.generation)} for each in judged if _is_grouped(each)]
 
 
 def _is_grouped(judged: JudgedBiography) -> bool:
     return len(judged.facts) > 1 and judged.entities != ALONE
 
 
-def _is_judged(judged: JudgedBiography) -> bool:
+def is_judged(judged: JudgedBiography) -> bool:
+    """Whether it is an answer that can be taken apart."""
     return not judged.abstained and judged.problem is None
 
 
-def _with_facts(judged: JudgedBiography, found: Sequence[Decomposition]) -> JudgedBiography:
-    for number, each in enumerate(found, 1):
-        if each.problem is not None:
-            return replace(judged, problem=f"not decomposed: sentence {number} of {len(found)}: {each.problem}")
-    facts = tuple(Fact(text, number) for number, each in enumerate(found) for text in each.facts)
-    return replace(judged, facts=facts, problem=None if facts else NO_FACTS)
-
-
-def _without_first(groups: Groups) -> Groups:
-    """A group that had no other fact stays, empty: the authors count it among the biographies."""
-    return tuple(tuple(fact for fact in each if fact != 0) for each in groups)
+def _with_facts(judged: JudgedBiography, found: Sequence[Typed[decompose.FactsReply]]) -> JudgedBiography:
+    facts: list[Fact] = []
+    for number, each in enumerate(found):
+        if each.value is None:
+            return replace(judged, problem=f"not decomposed: sentence {number + 1} of {len(found)}: {each.problem}")
+        facts += [Fact(text, number) for text in decompose.to_facts(each.value)]
+    return replace(judged, facts=tuple(facts), problem=None if facts else NO_FACTS)

@@ -1,6 +1,6 @@
 """A judged biography as JSON and back: what ``verdicts.jsonl`` holds, and what the page and the comparison with people read."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field, StrictBool, StrictInt
 
 from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography, Judgement, Outcome
 from lm_factuality.ground import records
-from lm_factuality.ground.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -57,13 +56,10 @@ def from_record(record: Any) -> JudgedBiography:
     """The inverse of ``to_record``; other keys do not matter.
 
     Raises:
-        DataError: a key is missing or holds something else, or parts do not fit together: a matrix of another shape than facts
+        ValueError: a key is missing or holds something else, or parts do not fit together: a matrix of another shape than facts
             by entities, groups of facts and links to entities that are not there, a fact in two groups.
     """
-    try:
-        return _parse(record).judged
-    except ValueError as error:
-        raise DataError(str(error)) from error
+    return _parse(record).judged
 
 
 def read_records(path: Path) -> list[JudgedBiography]:
@@ -108,22 +104,11 @@ def _judged(line: _Line) -> JudgedBiography:
             raise ValueError(f"matrix[{number}]: found {len(row)} judgements, expected {len(line.entities)}, one an entity")
         for cell in row:
             _check_numbers(f"matrix[{number}]: evidence", cell.evidence, line.evidence)
-    return JudgedBiography(
-        line.generation,
-        line.sentences,
-        line.facts,
-        line.groups,
-        line.entities,
-        tuple(tuple(_judgement(cell, line.evidence) for cell in row) for row in line.matrix),
-        line.links,
-        line.abstained,
-        line.problem,
-        line.ungrouped,
+    matrix = tuple(
+        tuple(Judgement(each.outcome, each.score, each.reason, tuple(line.evidence[n] for n in each.evidence)) for each in row)
+        for row in line.matrix
     )
-
-
-def _judgement(cell: _Cell, evidence: tuple[str, ...]) -> Judgement:
-    return Judgement(cell.outcome, cell.score, cell.reason, tuple(evidence[number] for number in cell.evidence))
+    return JudgedBiography(**{**{each.name: getattr(line, each.name) for each in fields(JudgedBiography)}, "matrix": matrix})
 
 
 def _check_numbers(where: str, numbers: list[int] | tuple[int, ...], counted: tuple[Any, ...]) -> None:

@@ -16,7 +16,6 @@ from lm_factuality.benchmarks.biographies.summary import Row, row_metrics
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, Judgement
 from lm_factuality.benchmarks.declaration import Recount, Rows
 from lm_factuality.benchmarks.declaration import Row as Kept
-from lm_factuality.ground.errors import DataError
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import belongs
 
@@ -31,7 +30,7 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
 
     def again(row: Kept) -> dict[str, Any]:
         """From the judgements in the record, not from the scores beside them."""
-        judged = judged_in(row)
+        judged = from_record(row["verdict"])
         given = judged.generation
         belongs(given.index == row["doc"]["index"] and given.name == row["doc"]["name"] and [given.output] == row["responses"])
         found = Row.of(judged, protocol)
@@ -42,17 +41,6 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
         return row_metrics(found)
 
     return Recount(again, lambda row: unfounded(row, settings, by_passages))
-
-
-def judged_in(row: Kept) -> JudgedBiography:
-    """
-    Raises:
-        ValueError: the row has no record of a judged response.
-    """
-    try:
-        return from_record(row["verdict"])
-    except DataError as error:
-        raise ValueError(str(error)) from error
 
 
 def unfounded(row: Kept, settings: Settings, by_passages: bool) -> str | None:

@@ -64,7 +64,7 @@ MEANS = (  # of ``Scores``, in the order of tables
     "facts_per_response",
     "one_bio_many_entities",
 )
-BOUNDED = ("factscore", "d_factscore")  # those with a worst and a best case
+BOUNDS = tuple(f"{name}_{end}" for name in ("factscore", "d_factscore") for end in ("worst", "best"))
 
 
 def why_unscored(judged: JudgedBiography, scores: Scores | None) -> str | None:
@@ -80,21 +80,6 @@ def why_unscored(judged: JudgedBiography, scores: Scores | None) -> str | None:
     return judged.problem
 
 
-def value(row: Row, name: str) -> Outcome | None:
-    """A response's part in the mean called ``name``; None if it has none."""
-    found = getattr(row.scores, name) if row.scores is not None else None
-    return None if found is None else Outcome(found, row.name)
-
-
-def bound(row: Row, name: str, which: str) -> Outcome | None:
-    """As ``value``, with what has no verdict counted as not supported (``worst``) or as supported (``best``), a whole response
-    too; an abstention is in neither."""
-    if row.abstained:
-        return None
-    found = getattr(row.scores, f"{name}_{which}") if row.scores is not None else float(which == "best")
-    return Outcome(found, row.name)
-
-
 def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     """Each of ``MEANS`` as ``{value, stderr, interval, responses}`` with the 95% percentile bootstrap interval and the standard
     error, both clustered by name, ``factscore`` and ``d_factscore`` with ``worst`` and ``best``; ``respond_ratio``; how many
@@ -104,8 +89,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     scored = [row.scores for row in rows if row.scores is not None]
     kinds = Counter(scores.kind for scores in scored if scores.kind is not None)
     return {
-        **{name: average_of([value(row, name) for row in rows]) | _bounds(rows, name) for name in MEANS},
-        "respond_ratio": average_of([row.responded for row in rows]),
+        **means_of([row_metrics(row) for row in rows], (*MEANS, "respond_ratio")),
         "responses": len(rows),
         "abstained": sum(row.abstained for row in rows),
         "unscored": {
@@ -125,20 +109,20 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _bounds(rows: Sequence[Row], name: str) -> dict[str, float | None]:
-    if name not in BOUNDED:
-        return {}
-    return {which: defined(mean([bound(row, name, which) for row in rows])) for which in ("worst", "best")}
-
-
-def average_of(values: Sequence[Outcome | None]) -> dict[str, Any]:
-    """``{value, stderr, interval, responses}`` of a mean, as ``summarise`` has it."""
-    return {
-        "value": defined(mean(values)),
-        "stderr": defined(clustered_stderr(values)),
-        "interval": interval_of(bootstrap_interval(values)),
-        "responses": sum(each is not None for each in values),
-    }
+def means_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Each of ``names`` over the metrics of all rows, as ``summarise`` has it."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in names:
+        values = [row[name] for row in rows]
+        found[name] = {
+            "value": defined(mean(values)),
+            "stderr": defined(clustered_stderr(values)),
+            "interval": interval_of(bootstrap_interval(values)),
+            "responses": sum(each is not None for each in values),
+        }
+        ends = {end: f"{name}_{end}" for end in ("worst", "best") if any(f"{name}_{end}" in row for row in rows)}
+        found[name] |= {end: defined(mean([row[key] for row in rows])) for end, key in ends.items()}
+    return found
 
 
 def _kind(reason: str) -> str:
@@ -146,14 +130,16 @@ def _kind(reason: str) -> str:
     return reason.split(": ", 1)[0] if ": " in reason and len(reason) > 60 else reason
 
 
-BOUNDS = tuple(f"{name}_{which}" for name in BOUNDED for which in ("worst", "best"))
-
-
 def row_metrics(row: Row) -> dict[str, Any]:
-    """A response's part in every mean; None where it has none."""
-    found: dict[str, Any] = {name: value(row, name) for name in MEANS}
-    found |= {name: bound(row, *name.rsplit("_", 1)) for name in BOUNDS}
-    return found | {"respond_ratio": row.responded, "unscored": row.unscored}
+    """A response's part in every mean; None where it has none. At ``worst`` what has no verdict is not supported, at ``best`` it
+    is, a whole response too; an abstention is in neither."""
+
+    def part(name: str, otherwise: float | None = None) -> Outcome | None:
+        found = getattr(row.scores, name, otherwise)
+        return None if found is None else Outcome(found, row.name)
+
+    ends = {name: None if row.abstained else part(name, float(name.endswith("best"))) for name in BOUNDS}
+    return {**{name: part(name) for name in MEANS}, **ends, "respond_ratio": row.responded, "unscored": row.unscored}
 
 
 _CLUSTERED = Aggregation(mean, clustered_stderr)

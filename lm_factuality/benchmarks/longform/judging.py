@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from lm_factuality.benchmarks.biographies.generations import from_doc
 from lm_factuality.benchmarks.biographies.judging import AmbigBio, line_of
 from lm_factuality.benchmarks.biographies.pages import DOCUMENTS, EVIDENCE
 from lm_factuality.benchmarks.biographies.records import from_record, to_record
-from lm_factuality.benchmarks.biographies.recount import judged_in, unfounded
-from lm_factuality.benchmarks.biographies.summary import average_of
+from lm_factuality.benchmarks.biographies.recount import unfounded
+from lm_factuality.benchmarks.biographies.summary import means_of
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.declaration import Recount, Row, Rows
 from lm_factuality.benchmarks.longform.method import Settings
@@ -22,7 +22,6 @@ from lm_factuality.benchmarks.longform.rows import INDEX, open_knowledge
 from lm_factuality.benchmarks.longform.settings import K, is_true, listed
 from lm_factuality.ground.console import counted
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.statistics import defined, mean
 from lm_factuality.harness.generation import Docs, Table, Verdict
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import belongs
@@ -44,9 +43,6 @@ class LongForm(AmbigBio):
     k: tuple[int, ...] = K
 
     name = "longform"
-    prompt_names: ClassVar[Sequence[str]] = tuple(
-        f"longform/{each}" for each in ("decompose", "group", "verify", "verify_page", "verify_true_false")
-    )
 
     @property
     def about(self) -> dict[str, Any]:
@@ -72,14 +68,9 @@ class LongForm(AmbigBio):
         """Each mean as ``biographies.summary`` has it, its interval clustered by prompt; K; responses and facts by outcome."""
         judged = [from_record(verdict) for verdict in verdicts]
         rows = [row_metrics(each, self.settings.kind, self.k) for each in judged]
-        columns = {name: [row[name] for row in rows] for name in rows[0] if name != "unscored"}
-        means = {name: average_of(values) for name, values in columns.items() if not name.endswith(("_worst", "_best"))}
-        for name, each in means.items():
-            ends = {end: columns.get(f"{name}_{end}") for end in ("worst", "best")}
-            each |= {end: defined(mean(values)) for end, values in ends.items() if values}
         tallies = [Tally.of(each) for each in judged]
         return {
-            **means,
+            **means_of(rows, [name for name in rows[0] if not name.endswith(("_worst", "_best", "unscored"))]),
             "k": list(self.k),
             "responses": len(rows),
             "abstained": sum(each.abstained for each in judged),
@@ -122,7 +113,7 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
     run = generation({**task.metadata, "knowledge": None})
 
     def again(row: Row) -> dict[str, Any]:
-        judged = judged_in(row)
+        judged = from_record(row["verdict"])
         belongs(judged.generation == run.settings.begin(from_doc(row["doc"], row["responses"][0])).generation)
         if row["verdict"]["unscored"] != unscored(judged):
             raise ValueError("'unscored' of its record does not follow from the judgements there")

@@ -4,8 +4,7 @@ subject, and a fact is held against what is known of it: the passages of its doc
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lm_factuality.benchmarks.biographies import matrix, method
@@ -15,28 +14,6 @@ from lm_factuality.retrieval.index import Index
 
 _MARKER = re.compile(r"\s*(?:>\s*|[-*•+]\s+|\d{1,3}[.)]\s+)+")
 _LEADS = re.compile(r"\s*#|\s*(?:\*\*|__)[^*_]*(?:\*\*|__):?\s*$|.*:\s*$|\W*$")
-
-
-@dataclass(frozen=True)
-class Claim(matrix.Pair):
-    """A fact and what it is held against; ``about`` is what prompts say of the response. Without an ``entity`` each passage has
-    its own title. ``sentence`` is that of a fact whose passages an index found, so that they may be about anything."""
-
-    about: Mapping[str, Any] = field(default_factory=dict)
-    sentence: int | None = None
-
-    @property
-    def subject(self) -> dict[str, Any]:
-        found = {**super().subject, **self.about}
-        if not self.entity:
-            found["passages"] = list(self.evidence)
-        if self.sentence is not None:
-            del found["entity"]
-        return found
-
-    @property
-    def page(self) -> str:
-        return self.entity if self.sentence is None else str(self.sentence)
 
 
 @dataclass(frozen=True)
@@ -64,10 +41,7 @@ class Settings(method.Settings):
         given = judged.generation
         about = self.about(given)
         if self.kind:
-            return {
-                key: Claim(pair.fact, pair.entity, pair.evidence, pair.problem, about)
-                for key, pair in super().pairs(judged).items()
-            }
+            return {key: replace(pair, about=about) for key, pair in super().pairs(judged).items()}
         facts = {fact.text: fact.sentence for fact in reversed(judged.facts)}
         queries = [f"{given.name or given.question} {text}" for text in facts]
         if self.index is not None:
@@ -75,7 +49,7 @@ class Settings(method.Settings):
         else:
             found = [nearest(_known(given), query, self.passages) for query in queries]
         return {
-            (text, ""): Claim(text, "", shown, None if shown else "no evidence", about, facts[text] if self.index else None)
+            (text, ""): matrix.Pair(text, "", shown, None if shown else "no evidence", about, facts[text] if self.index else None)
             for text, shown in zip(facts, found, strict=True)
         }
 

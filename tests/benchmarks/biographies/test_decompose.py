@@ -9,15 +9,14 @@ import pytest
 from judges.answers import Answer
 from judges.lexical.facts import split_facts
 from judges.templates import Prompts
-from judges.typed import Typed, read_reply
+from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.abstain import is_abstention
 from lm_factuality.benchmarks.biographies.decompose import (
-    Decomposition,
     FactsReply,
     check_facts,
     decompose_subjects,
     sentences_of,
-    to_decomposition,
+    to_facts,
     without_citations,
 )
 
@@ -41,8 +40,10 @@ def test_sentences_hold_words_and_know_initials():
     assert sentences_of(output) == ("J. Lind sang.", "She left in 1920.", "Dr. Lind, Jr. returned.")
 
 
-def facts_in(text: str, finish_reason: str = "stop") -> Decomposition:
-    return to_decomposition(read_reply(Answer(text, finish_reason), FactsReply, {"sentence": "A sang and left."}, check_facts))
+def facts_in(text: str, finish_reason: str = "stop") -> tuple[str, ...] | str:
+    """The facts of a reply, or what is wrong with it."""
+    read = read_reply(Answer(text, finish_reason), FactsReply, {"sentence": "A sang and left."}, check_facts)
+    return to_facts(read.value) if read.value else read.problem
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def facts_in(text: str, finish_reason: str = "stop") -> Decomposition:
     ],
 )
 def test_facts_are_read(text, facts):
-    assert facts_in(text) == Decomposition(facts)
+    assert facts_in(text) == facts
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_facts_are_read(text, facts):
     ],
 )
 def test_replies_without_facts(text, finish_reason, problem):
-    assert facts_in(text, finish_reason) == Decomposition((), problem)
+    assert facts_in(text, finish_reason) == problem
 
 
 def test_a_language_whose_verbs_are_not_known_is_not_refused():
@@ -188,4 +189,4 @@ def test_scripts_without_spaces():
     assert sentences == ("他是一位画家。", "他1950年出生于北京。")
     facts = ["李明出生于1950年。", "李明出生于北京。", "李明是画家。"]
     assert check_facts(FactsReply(facts=facts), {"sentence": sentences[1]}) == ""
-    assert to_decomposition(Typed(FactsReply(facts=facts))).facts == tuple(facts)
+    assert to_facts(FactsReply(facts=facts)) == tuple(facts)

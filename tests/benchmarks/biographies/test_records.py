@@ -81,7 +81,7 @@ def test_every_key_but_one_is_needed(key):
     if key in ("problem", "ungrouped"):  # texts or null
         assert from_record(record) == biography()
         return
-    with pytest.raises(DataError, match=f"no '{key}'"):
+    with pytest.raises(ValueError, match=f"no '{key}'"):
         from_record(record)
 
 

@@ -13,7 +13,7 @@ from judges.judge import Judge
 from lm_factuality.benchmarks.biographies import matrix
 from lm_factuality.benchmarks.biographies.generations import to_doc
 from lm_factuality.benchmarks.biographies.judging import AMBIGBIO
-from lm_factuality.benchmarks.biographies.matrix import FirstWord, read_first_word
+from lm_factuality.benchmarks.biographies.matrix import read_first_word
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
 from tests.judges.server import Act
 
@@ -28,20 +28,16 @@ def alternatives(probabilities: Mapping[str, float]) -> tuple[tuple[str, float],
 @pytest.mark.parametrize(
     ("probabilities", "expected"),
     [
-        ({"True": 0.6, "False": 0.2}, FirstWord(0.6, 0.2)),
-        ({"True": 0.3, " true": 0.2, "TRUE\n": 0.1, "\u2581False": 0.3, "\u0120false": 0.1}, FirstWord(0.6, 0.4)),
-        ({"The": 0.9, " False": 0.05}, FirstWord(0, 0.05)),
+        ({"True": 0.6, "False": 0.2}, (0.6, 0.2)),
+        ({"True": 0.3, " true": 0.2, "TRUE\n": 0.1, "\u2581False": 0.3, "\u0120false": 0.1}, (0.6, 0.4)),
+        ({"The": 0.9, " False": 0.05}, (0, 0.05)),
         ({"Trueish": 0.9, "Truth": 0.05}, None),
         ({}, None),
     ],
 )
 def test_the_probabilities_of_both_words(probabilities, expected):
     found = read_first_word(alternatives(probabilities))
-    if expected is None:
-        assert found is None
-    else:
-        assert (found.true, found.false) == pytest.approx((expected.true, expected.false))
-        assert found.score == pytest.approx(expected.true / (expected.true + expected.false))
+    assert found == (expected if expected is None else pytest.approx(expected))
 
 
 def test_words_without_any_probability_are_no_verdict():
@@ -103,7 +99,7 @@ def test_a_judge_whose_config_says_so_is_asked_for_log_probabilities(server, con
         assert calls <= 2 + 1 + len(FACTS) * len(PAGES)  # sentences, response, facts by entities
         assert {each.to_send for _, each in AMBIGBIO.plan(judge, docs, responses)} == {0}
         prompt_names = AMBIGBIO.prompt_names
-        assert matrix.PROMPT_BY_LOGPROBS in judge.config.describe(prompt_names)["prompt_hashes"]
+        assert "biographies/verify_true_false" in judge.config.describe(prompt_names)["prompt_hashes"]
     cells = [[(cell["outcome"], cell["score"]) for cell in row] for row in record["matrix"]]
     assert cells[0] == [("supported", pytest.approx(7 / 9)), ("not_supported", pytest.approx(1 / 3))]
     assert cells[1] == [("not_supported", 0), ("not_supported", 0)]
