@@ -62,6 +62,10 @@ class Unit:
     items: tuple[Item, ...]
     strata: Mapping[str, str] = field(default_factory=dict)
 
+    def stratum(self, by: Sequence[str]) -> str:
+        """The stratum that it is drawn from."""
+        return " | ".join(self.strata.get(name) or "none" for name in by)
+
 
 @dataclass(frozen=True)
 class People:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from lm_factuality.cli import people_agree, people_correct, people_plan
+from lm_factuality.cli import people_agree, people_correct
 from lm_factuality.cli.actions import Command, add_action
 
 
@@ -27,7 +27,11 @@ def options(parser: argparse.ArgumentParser) -> None:
         add_action(actions, "people correct", "correct scores for the judge's errors by people's labels", people_correct.correct)
     )
     people_agree.add(actions)
-    people_plan.add(actions)
+    people_correct.plan_options(
+        add_action(
+            actions, "people plan", "say how many labels bring an interval to a width, and from which strata", people_correct.plan
+        )
+    )
 
 
 def _sheet(parsed: argparse.Namespace) -> int:

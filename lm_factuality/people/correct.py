@@ -17,7 +17,6 @@ from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.ppi import Units, estimate
 from lm_factuality.harness.outputs import Corrected, TaskResult
 from lm_factuality.harness.samples import read_samples
-from lm_factuality.people.draw import stratum_of
 from lm_factuality.people.key import Key, read_key
 from lm_factuality.people.labels import Labels, read_labels
 from lm_factuality.people.units import units_of_run
@@ -50,8 +49,7 @@ def correct(result: TaskResult, key_file: Path, label_files: Sequence[Path]) -> 
     key, benchmark = read_key(key_file), find_benchmark(result.kind)
     if benchmark is None or result.samples is None:
         raise DataError(f"{result.task}: has no samples that people can be asked about")
-    sha256 = sha256_of(result.samples)
-    rows, left_out = rows_of(benchmark, result, key, read_labels(label_files, key), sha256)
+    rows, left_out = rows_of(benchmark, result, key, read_labels(label_files, key))
     if not any(row.is_asked and row.people is not None for row in rows):
         why = "; ".join(f"{count} {reason}" for reason, count in left_out.items()) or "none of its samples was drawn"
         raise DataError(f"{', '.join(map(str, label_files))}: decide no sample of {result.task}: {why}")
@@ -70,7 +68,7 @@ def correct(result: TaskResult, key_file: Path, label_files: Sequence[Path]) -> 
     return Correction(
         suite_version=__version__,
         task=result.task,
-        samples=sha256,
+        samples=sha256_of(result.samples),
         key=sha256_of(key_file),
         labels=tuple(map(sha256_of, label_files)),
         scores=scores,
@@ -79,20 +77,21 @@ def correct(result: TaskResult, key_file: Path, label_files: Sequence[Path]) -> 
     )
 
 
-def rows_of(benchmark: Benchmark, result: TaskResult, key: Key, labels: Labels, sha256: str) -> tuple[list[Row], dict[str, int]]:
-    """The samples of a task, which have that SHA-256, and how many are left out, by the reason.
+def rows_of(benchmark: Benchmark, result: TaskResult, key: Key, labels: Labels) -> tuple[list[Row], dict[str, int]]:
+    """The samples of a task, and how many are left out, by the reason.
 
     Raises:
         DataError: the sheet is not of these samples.
     """
     people, shown = benchmark.people, benchmark.samples
-    source = next(
-        (place for place, each in enumerate(key.sources) if (each.task, each.samples_sha256) == (result.task, sha256)), None
-    )
-    if people is None or shown is None or result.samples is None or source is None:
+    if people is None or shown is None or result.samples is None:
+        raise DataError(f"{result.task}: has no samples that people can be asked about")
+    of = result.task, sha256_of(result.samples)
+    source = next((place for place, each in enumerate(key.sources) if (each.task, each.samples_sha256) == of), None)
+    if source is None:
         known = listed([f"{each.samples or each.file} ({each.samples_sha256[:12]})" for each in key.sources])
         raise DataError(
-            f"{result.samples}: sheet {key.sheet} was not drawn from these samples (SHA-256 {sha256[:12]}), but from {known}; "
+            f"{result.samples}: sheet {key.sheet} was not drawn from these samples (SHA-256 {of[1][:12]}), but from {known}; "
             "give the results that the sheet was made of, as they were"
         )
     weights = {each.unit: each.weight for each in key.items if each.source == source}
@@ -110,8 +109,8 @@ def rows_of(benchmark: Benchmark, result: TaskResult, key: Key, labels: Labels, 
             left_out[_UNDECIDED] += changed is None
         judged = {**row.parts, **shown.sums(sample)}
         said = None if changed is None else {**row_of(result, shown, changed).parts, **shown.sums(changed)}
-        drawn = f"{is_asked} {stratum_of(unit, key.stratify)}", weights.get(unit.key, 1.0), is_asked
-        rows.append(Row(unit.cluster, *drawn, judged, said))
+        drawn_from = f"{is_asked} {unit.stratum(key.stratify)}"
+        rows.append(Row(unit.cluster, drawn_from, weights.get(unit.key, 1.0), is_asked, judged, said))
     return rows, dict(+left_out)
 
 

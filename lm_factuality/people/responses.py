@@ -41,7 +41,7 @@ def read_both(paths: Sequence[Path], key: Key, labels: Labels) -> list[Both]:
         for task in file.tasks:
             sha256, benchmark = sha256_of(task.samples) if task.samples else "", find_benchmark(task.kind)
             if model := wanted.pop((task.task, sha256), None):
-                for row in rows_of(benchmark, task, key, labels, sha256)[0] if benchmark else ():
+                for row in rows_of(benchmark, task, key, labels)[0] if benchmark else ():
                     if row.people is not None and row.is_asked:
                         found.append((_measured(model, row.people), _measured(model, row.judged)))
     if wanted:

@@ -1,22 +1,32 @@
 """A sheet: what is drawn for it, in which order, and how people see it, as a page and as a table."""
 
 import random
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lm_factuality.benchmarks.asked import SKIP, Item, Option, Question
-from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.benchmarks.asked import SKIP, Item, Option, Question, Unit
+from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, listed
 from lm_factuality.ground.files import write_json, write_text
 from lm_factuality.ground.html import one_file, read_asset, read_file
 from lm_factuality.ground.tables import write_table
-from lm_factuality.people.draw import draw
-from lm_factuality.people.key import Entry, Key, read_key
+from lm_factuality.people.key import Entry, Key, Stratum, read_key
 from lm_factuality.people.labels import BESIDE, COLUMNS
 from lm_factuality.people.units import Pool
 
 _APART = 10  # items at least between an item and its repetition, where there are so many
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet begins to compute
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A unit of a source, the stratum that it was drawn from and the probability with which it was."""
+
+    source: int
+    unit: Unit
+    stratum: str
+    probability: float
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,36 @@ class Sheet:
     key: Key
     items: tuple[Item, ...]
     questions: dict[str, Question]
+
+
+def draw(
+    units: Sequence[tuple[int, Unit]], count: int, by: Sequence[str], rng: random.Random
+) -> tuple[list[Drawn], list[Stratum]]:
+    """``count`` of ``units`` in random order: from all alike, or from the strata that they fall into ``by``, as many from each as
+    from any other that is large enough. Within a stratum each unit is as likely as another.
+
+    Raises:
+        ConfigError: more than there are, fewer than there are strata, or strata that the units do not have.
+    """
+    known = sorted({name for _, unit in units for name, value in unit.strata.items() if value})
+    if unknown := next((name for name in by if name not in known), None):
+        raise ConfigError(f"--stratify {unknown!r}: expected {listed(known) or 'none'}{did_you_mean(unknown, known)}")
+    if not 0 < count <= len(units):
+        raise ConfigError(f"--rows {count}: expected 1 to {len(units)}, which is how many people can be asked about")
+    strata: dict[str, list[tuple[int, Unit]]] = defaultdict(list)
+    for source, unit in units:
+        strata[unit.stratum(by)].append((source, unit))
+    if count < len(strata):
+        raise ConfigError(f"--rows {count}: there are {len(strata)} strata ({listed(sorted(strata))}); expected a row of each")
+    drawn: list[Drawn] = []
+    counts = []
+    for place, name in enumerate(sorted(strata, key=lambda each: (len(strata[each]), each))):  # small ones give all they have
+        own = strata[name]
+        share = min(len(own), (count - len(drawn)) // (len(strata) - place))
+        drawn += [Drawn(source, unit, name, share / len(own)) for source, unit in rng.sample(own, share)]
+        counts.append(Stratum(name, len(own), share))
+    rng.shuffle(drawn)
+    return drawn, counts
 
 
 def make_sheet(

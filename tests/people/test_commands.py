@@ -77,30 +77,20 @@ def test_plans(runs, labelled, capsys):
     output = " ".join(capsys.readouterr().out.split())
     assert "gen, Segments with errors" in output
     assert "wide now. With these labels the 95% interval is about" in output
-    assert (
-        main(["people", "plan", one, "--task", "gen", "--width", "0.01", "--error", "0.2", "--stratify", "verdict,domain"]) == 0
-    )
+    assert main(["people", "plan", one, *labelled, "--width", "0.001"]) == 0
     output = " ".join(capsys.readouterr().out.split())
-    assert "No labels bring it to 1.0: these are all. More samples of the model narrow it." in output
-    assert "going by a judge that is wrong on 20.0% of items (--error), on one as likely as on another" in output
+    assert "No labels bring it to 0.1: these are all. More samples of the model narrow it." in output
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["run0", "--task", "gen", "--width", "0.1"], "no certificate of its judge for segment_error_rate; give --error"),
-        (["run0", "--task", "gen", "--width", "0"], "expected --width above 0"),
-        (["", "--task", "gen", "--width", "0.1", "--error", "0.1"], "2 runs with samples that people can be asked about"),
-        (
-            ["run0", "--task", "gen", "--width", "0.1", "--error", "0.1", "--stratify", "colour"],
-            "--stratify 'colour': expected some of model",
-        ),
-        (
-            ["run0", "--task", "gen", "--width", "0.1", "--error", "0.1", "--score", "x"],
-            "--score 'x': expected one of segment_error_rate",
-        ),
+        (["run0", "--width", "0"], "expected more than 0"),
+        (["", "--width", "0.1"], "2 runs of the sheet's tasks"),
+        (["run0", "--task", "bio", "--width", "0.1"], "bio: the sheet is of gen, the results are of bio, felm, gen"),
+        (["run0", "--width", "0.1", "--score", "x"], "--score 'x': expected one of segment_error_rate"),
     ],
 )
-def test_plans_that_cannot_be_made(runs, arguments, expected, capsys):
-    assert main(["people", "plan", str(runs / arguments[0]), *arguments[1:]]) == 1
+def test_plans_that_cannot_be_made(runs, labelled, arguments, expected, capsys):
+    assert main(["people", "plan", str(runs / arguments[0]), *labelled, *arguments[1:]]) == 1
     assert expected in capsys.readouterr().err

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.ppi import Units, estimate
 from lm_factuality.people.correct import Row
-from lm_factuality.people.plan import plan_first, plan_more
-from lm_factuality.results.read import read_results_files
+from lm_factuality.people.plan import plan_labels
 
 SCORE = find_benchmark("ambigbio").score("d_factscore")
 Z95 = 1.959964
@@ -62,7 +59,7 @@ def test_the_planned_labels_give_the_planned_width(width):
     random = np.random.default_rng(5)
     hard, people, judge = population(random)
     first = rows(hard, people, judge, drawn(random, hard, {True: 60, False: 60}))
-    plan = plan_more(first, SCORE, width)
+    plan = plan_labels(first, SCORE, width)
     assert plan.now == pytest.approx(width_of(first), rel=0.02)
     assert plan.now > width >= plan.reached > 0.97 * width
     counts = {kind: sum(plan.strata[name][1:]) for kind, name in ((True, "hard"), (False, "easy"))}
@@ -75,7 +72,7 @@ def test_the_planned_labels_give_the_planned_width(width):
 def test_no_labels_reach_what_all_do_not():
     random = np.random.default_rng(6)
     hard, people, judge = population(random, 200)
-    plan = plan_more(rows(hard, people, judge, drawn(random, hard, {True: 20, False: 20})), SCORE, 0.01)
+    plan = plan_labels(rows(hard, people, judge, drawn(random, hard, {True: 20, False: 20})), SCORE, 0.01)
     assert all(units == labelled + more for units, labelled, more in plan.strata.values())
     assert plan.reached > 0.01
     assert plan.reached == pytest.approx(2 * Z95 * people.std(ddof=1) / 200**0.5, rel=0.25)  # that of people on all
@@ -86,7 +83,7 @@ def test_samples_with_nothing_to_ask_are_in_no_stratum():
     hard, people, judge = population(random, 400)
     found = rows(hard, people, judge, drawn(random, hard, {True: 30, False: 30}))
     same = Row("x", "False easy", 1.0, False, {SCORE.name: (1.0, 1.0)}, {SCORE.name: (1.0, 1.0)})
-    plan = plan_more([*found, same, same], SCORE, 0.05)
+    plan = plan_labels([*found, same, same], SCORE, 0.05)
     assert set(plan.strata) == {"hard", "easy"}
     assert sum(units for units, _, _ in plan.strata.values()) == 400
 
@@ -94,37 +91,15 @@ def test_samples_with_nothing_to_ask_are_in_no_stratum():
 def test_a_judge_who_was_right_so_far_still_needs_labels():
     """Of 20 labels none differs from the judge; the interval allows for errors that they do not show, and so does the plan."""
     people = np.arange(400) % 2.0
-    plan = plan_more(rows(np.zeros(400, bool), people, people, np.arange(400) < 20), SCORE, 0.12)
+    plan = plan_labels(rows(np.zeros(400, bool), people, people, np.arange(400) < 20), SCORE, 0.12)
     assert plan.now > 0.12 >= plan.reached
     assert 0 < plan.strata["easy"][2] < 380
     with pytest.raises(DataError, match="people say the same of all these samples; label more"):
-        plan_more(rows(np.zeros(400, bool), np.ones(400), people, np.arange(400) < 20), SCORE, 0.12)
+        plan_labels(rows(np.zeros(400, bool), np.ones(400), people, np.arange(400) < 20), SCORE, 0.12)
 
 
 def test_too_few_labels_are_refused():
     random = np.random.default_rng(8)
     hard, people, judge = population(random, 50)
     with pytest.raises(DataError, match="d_factscore: not defined on these labels; label more"):
-        plan_more(rows(hard, people, judge, drawn(random, hard, {True: 1, False: 0})), SCORE, 0.05)
-
-
-def test_without_labels_the_certificate_says_how_often_the_judge_errs(runs):
-    benchmark = find_benchmark("felm_gen")
-    file = next(iter(read_results_files([runs / "run0"])))
-    task, score = file.task("gen"), benchmark.score("segment_error_rate")
-    counts = {"tp": 70, "fp": 10, "fn": 30, "tn": 90}  # 20% of segments wrong
-    content = {"scores": {"segment": counts, "unscored": {"responses": 0}}, "unscored": 0, "prompt_hashes": {}}
-    judge = {"judge_config": {"name": "j", "prompt_hashes": {}}, "judge_certificate": {"segment_cot": content}}
-    task = replace(task, metadata={**task.metadata, **judge})
-    found = plan_first(benchmark, task, score, ("verdict",), None, 0.5)
-    assert found == replace(plan_first(benchmark, task, score, ("verdict",), 0.2, 0.5), basis=found.basis)
-    assert "wrong on 20.0% of items (its certificate)" in found.basis
-    assert found.now is None
-    # More labels for a judge that errs more often.
-    more = plan_first(benchmark, task, score, ("verdict",), 0.4, 0.5)
-    assert sum(each[2] for each in more.strata.values()) >= sum(each[2] for each in found.strata.values())
-    with pytest.raises(DataError, match="no mean or share over several samples"):
-        plan_first(benchmark, task, replace(score, name="other"), (), 0.1, 0.5)
-    for error in (0.0, 1.5):
-        with pytest.raises(ConfigError, match=f"--error {error:g}: expected a share between 0 and 1"):
-            plan_first(benchmark, task, score, (), error, 0.5)
+        plan_labels(rows(hard, people, judge, drawn(random, hard, {True: 1, False: 0})), SCORE, 0.05)
