@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
 from judges.backends import capabilities
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.certified_rates import by_certificate
+from lm_factuality.benchmarks.certified import by_certificate
 from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Measure, Run, Score, undeclared
 from lm_factuality.benchmarks.pairs import Pair, Scored, compare
 from lm_factuality.benchmarks.rows import is_number
@@ -96,13 +96,7 @@ class Entry:
 
     def figure(self, score: Score | None) -> Figure | None:
         """A score with its interval, None where the run has none or it is not defined."""
-        found = figure(self.result, score.name) if score else None
-        if found is None or not is_number(found.value):
-            return None
-        low, high, worst, best = (
-            end if end is not None and is_number(end) else None for end in (found.low, found.high, found.worst, found.best)
-        )
-        return replace(found, low=low, high=high, worst=worst, best=best)
+        return figure(self.result, score.name) if score else None
 
     def dot(self, score: Score | None) -> Dot | None:
         """The same as plots show it, times what the score is shown times."""
@@ -228,10 +222,9 @@ def headline(task: TaskResult) -> str | None:
 def figure(task: TaskResult, metric: str) -> Figure | None:
     """``metric`` of ``task`` with its 95% interval (see ``lm_factuality.ground.statistics.interval``). None where the task has
     no such metric, or it is not defined."""
-    value = number_of(task.metrics.get(metric))
+    value, stderr = _number(task.metrics.get(metric)), _number(task.stderrs.get(metric))
     if value is None:
         return None
-    stderr = number_of(task.stderrs.get(metric))
     measure, benchmark = measure_of(task, metric), find_benchmark(task.kind)
     if benchmark is None and metric.startswith("acc"):
         measure = ACCURACY
@@ -241,7 +234,7 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
     ends = None if stderr is None else interval(value, stderr, *bounds, counted)
     low, high = ends or (None, None)
     unscored = int(number_of(task.metrics.get("unscored")) or 0)
-    worst, best = (number_of(task.metrics.get(f"{metric}_{bound}")) for bound in ("worst", "best"))
+    worst, best = (_number(task.metrics.get(f"{metric}_{bound}")) for bound in ("worst", "best"))
     judge = task.metadata.get("judge_config")
     judges = [judge, judge.get("first"), judge.get("then")] if isinstance(judge, Mapping) else []
     caution = next(filter(None, (capabilities(str((each or {}).get("backend"))).caution for each in judges)), "")
@@ -251,6 +244,11 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
     return Figure(
         metric, value, low, high, stderr, task.effective, unscored, worst, best, caution, corrected, why_not, floor, counted
     )
+
+
+def _number(value: object) -> float | None:
+    number = number_of(value)
+    return number if number is not None and is_number(number) else None
 
 
 def measure_of(task: TaskResult, metric: str) -> Measure | None:

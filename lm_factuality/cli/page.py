@@ -12,7 +12,7 @@ from lm_factuality.cli.actions import Command
 from lm_factuality.ground.errors import DataError
 
 if TYPE_CHECKING:
-    from lm_factuality.benchmarks.biographies.records import Record
+    from lm_factuality.benchmarks.biographies.types import Record
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,7 @@ def page(parsed: argparse.Namespace) -> int:
     Raises:
         DataError: the verdicts cannot be used, or were made with different protocols.
     """
-    from lm_factuality.benchmarks.biographies.records import read_lines
+    from lm_factuality.benchmarks.biographies.types import read_lines
     from lm_factuality.benchmarks.biographies.viewer import write_page
 
     lines = read_lines(parsed.verdicts)

@@ -16,7 +16,7 @@ from lm_factuality.ground.settings import read_settings
 from lm_factuality.ground.suite import read_config
 
 if TYPE_CHECKING:
-    from lm_factuality.people.cells import Cell
+    from lm_factuality.people.agreement import Cell
 
 _DRAWN = ("D-FActScore", "Biographies")
 
@@ -38,7 +38,7 @@ def add(actions: Any) -> None:
 
 def _agree(parsed: argparse.Namespace) -> int:
     """Prints the tables."""
-    from lm_factuality.people.cells import Figures, draw, tables_of
+    from lm_factuality.people.agreement import Figures, draw, tables_of
 
     by_sheet, by_file = (parsed.key, parsed.labels), (parsed.human, parsed.auto)
     if all(by_sheet) == all(by_file) or (any(by_sheet) and any(by_file)):

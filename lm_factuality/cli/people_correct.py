@@ -66,10 +66,9 @@ def plan(parsed: argparse.Namespace) -> int:
         DataError: files that cannot be used, or labels that give no interval.
     """
     from lm_factuality.benchmarks import find_benchmark
-    from lm_factuality.people.correct import rows_of
+    from lm_factuality.people.correct import plan_labels, rows_of
     from lm_factuality.people.key import read_key
     from lm_factuality.people.labels import read_labels
-    from lm_factuality.people.plan import plan_labels
 
     if not parsed.width > 0:
         raise ConfigError(f"--width {parsed.width:g}: expected more than 0")

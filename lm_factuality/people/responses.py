@@ -18,7 +18,7 @@ from lm_factuality.ground.agreement import Measure
 from lm_factuality.ground.errors import DataError, refuse
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.statistics import average, defined
-from lm_factuality.people.cells import Cell, count
+from lm_factuality.people.agreement import Cell, count
 from lm_factuality.people.correct import rows_of
 from lm_factuality.people.key import Key
 from lm_factuality.people.labels import Labels

@@ -91,7 +91,7 @@ def judge_sample(output: Path) -> JudgedSample:
     from judges.judge import Judge
     from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
     from lm_factuality.benchmarks.biographies.judging import AMBIGBIO
-    from lm_factuality.benchmarks.biographies.records import read_records
+    from lm_factuality.benchmarks.biographies.types import read_lines
     from lm_factuality.benchmarks.biographies.viewer import write_page
     from lm_factuality.sample.biography_truth import compare_with_truth, read_truth
 
@@ -101,7 +101,7 @@ def judge_sample(output: Path) -> JudgedSample:
     with Judge.open(load_judge_config(LEXICAL), store=output / "answers.sqlite") as judge:
         records = AMBIGBIO.judge(judge, [to_doc(each) for each in generations], [[each.output] for each in generations])
     write_lines(output / VERDICTS, (json.dumps(record, ensure_ascii=False) for record in records))
-    judged = read_records(output / VERDICTS)
+    judged = [each.judged for each in read_lines(output / VERDICTS)]
     settings = AMBIGBIO.settings
     write_page(output / PAGE, judged, "Biographies of the sample, judged offline", settings.protocol, settings.linking)
     measures = compare_with_truth(judged, read_truth(sample / "sample_ambigbio_truth.jsonl"))

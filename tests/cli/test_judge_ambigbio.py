@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.records import read_lines
+from lm_factuality.benchmarks.biographies.types import read_lines
 from lm_factuality.cli import main
 from lm_factuality.retrieval.build import build_knowledge
 from lm_factuality.retrieval.knowledge import Knowledge

@@ -17,9 +17,8 @@ from judges.lexical.comparison import Comparison, find_dates
 from judges.lexical.facts import is_adverbial, split_facts, split_individuals
 from judges.lexical.words import parse_passage
 from judges.typed import read_reply
-from lm_factuality.benchmarks.biographies.abstain import is_abstention
 from lm_factuality.benchmarks.biographies.cite import cited_sentences
-from lm_factuality.benchmarks.biographies.decompose import FactsReply, sentences_of, without_citations
+from lm_factuality.benchmarks.biographies.decompose import FactsReply, is_abstention, sentences_of, without_citations
 from lm_factuality.benchmarks.biographies.types import Generation
 from lm_factuality.benchmarks.factor_chat.reading import read_word
 from lm_factuality.benchmarks.factor_generation.facts import complete, end_of

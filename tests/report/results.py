@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.benchmarks.biographies.records import to_record
+from lm_factuality.benchmarks.biographies.types import to_record
 from tests.report.conftest import biography
 
 FACTOR_TYPES = ("entity", "predicate", "entity")

@@ -12,7 +12,7 @@ from lm_factuality.benchmarks.felm.page import table4
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import read_settings
-from lm_factuality.people.cells import Figures
+from lm_factuality.people.agreement import Figures
 from lm_factuality.results.compare import read_published
 from tests.conftest import REPOSITORY
 

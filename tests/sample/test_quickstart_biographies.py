@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from lm_factuality.benchmarks.biographies.records import read_lines
+from lm_factuality.benchmarks.biographies.types import read_lines
 from lm_factuality.sample.quickstart import judge_sample
 
 

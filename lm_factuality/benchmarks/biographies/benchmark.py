@@ -1,7 +1,8 @@
 """AmbigBio and D-FActScore as the rest of the suite knows them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
@@ -10,9 +11,9 @@ from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, AMBIGBIO_
 from lm_factuality.benchmarks.biographies.generations import PEOPLE as PEOPLE_FILE
 from lm_factuality.benchmarks.biographies.judging import AmbigBio, generation
 from lm_factuality.benchmarks.biographies.people import PEOPLE
-from lm_factuality.benchmarks.biographies.records import from_record
 from lm_factuality.benchmarks.biographies.recount import recount
 from lm_factuality.benchmarks.biographies.summary import SCORES
+from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
 from lm_factuality.benchmarks.biographies.viewer.content import align, page_content, statuses
 from lm_factuality.benchmarks.biographies.viewer.document import build_page
 from lm_factuality.benchmarks.chosen import Chosen, Entry
@@ -48,6 +49,13 @@ def _section(chosen: Chosen, task: str) -> Markup:
     return render(f"{__package__}/page.html", task=task, **values)
 
 
+def shown_of(judged: JudgedBiography, unscored: str | None) -> dict[str, Any]:
+    """What the browser of samples shows of a judged response."""
+    facts, pieces = [[fact.text, fact.sentence] for fact in judged.facts], align(judged.generation.output, judged.sentences)
+    said = {"abstained": judged.abstained, "unscored": unscored}
+    return {"pieces": pieces, "facts": facts, "statuses": statuses(judged), **said}
+
+
 def row(result: TaskResult, sample: Sample) -> SampleRow:
     """A response with its judged facts."""
     doc, record = sample["doc"], verdict_of(sample)
@@ -60,14 +68,7 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         "none" if judged.abstained else "unscored" if gap is None else "wrong" if gap > 1e-9 else "right",
         None if gap is None else -gap,
         (),
-        {
-            "pieces": align(judged.generation.output, judged.sentences),
-            "facts": [[fact.text, fact.sentence] for fact in judged.facts],
-            "statuses": statuses(judged),
-            "scores": record["scores"],
-            "abstained": judged.abstained,
-            "unscored": record["unscored"],
-        },
+        {**shown_of(judged, record["unscored"]), "scores": record["scores"]},
         {score.name: mean_part(sample[score.name]) for score in _SHOWN if sample.get(score.name) is not None},
     )
 
@@ -92,13 +93,17 @@ SAMPLES = Samples(
 )
 
 
-def instance(sample: Sample) -> Instance | None:
-    """The D-FActScore of a response; it is correct if every fact of it is."""
-    score = sample.get("d_factscore")
-    if score is None:
-        return None
-    raw, shown = first_text(sample.get("resps")), f"D-FActScore {score:.3f}"
-    return Instance(sample["doc"]["text"], (), None, raw, shown, "verdicts of a judge", float(score), score >= 1)
+def instance_of(name: str, label: str, whole: str) -> Callable[[Sample], Instance | None]:
+    """The score ``name`` of a response; it is correct if ``whole`` is 1: every fact of it is."""
+
+    def instance(sample: Sample) -> Instance | None:
+        if (score := sample.get(name)) is None:
+            return None
+        raw, shown = first_text(sample.get("resps")), f"{label} {score:.3f}"
+        is_correct = sample.get(whole) == 1
+        return Instance(sample["doc"]["text"], (), None, raw, shown, "verdicts of a judge", float(score), is_correct)
+
+    return instance
 
 
 BENCHMARK = Benchmark(
@@ -109,7 +114,7 @@ BENCHMARK = Benchmark(
     keep=keep_verdict,
     recount=recount,
     generation=generation,
-    instance=instance,
+    instance=instance_of("d_factscore", "D-FActScore", "d_factscore"),
     counted=answered,
     sources=(AMBIGBIO, AMBIGBIO_DECISIONS, LLAMA, LLAMA_DECISIONS, NAMES, PEOPLE_FILE),
     former_mark="d_factscore",
@@ -118,15 +123,8 @@ BENCHMARK = Benchmark(
     sections=sections,
     samples=SAMPLES,
     settings=(
-        "protocol",
-        "demonstrations",
-        "prompts",
-        "prompt",
-        "prompt_hashes",
-        "knowledge",
-        "knowledge_identity",
-        "linking",
-        "facts",
+        *("protocol", "demonstrations", "prompts", "prompt", "prompt_hashes"),
+        *("knowledge", "knowledge_identity", "linking", "facts"),
     ),
     certifiable=tuple(SETTINGS.values()),
     judged_steps=JUDGED_STEPS,

@@ -23,9 +23,8 @@ from lm_factuality.benchmarks.biographies.method import (
     sentence_subjects,
 )
 from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
-from lm_factuality.benchmarks.biographies.records import to_record
 from lm_factuality.benchmarks.biographies.summary import MEANS, Row, summarise
-from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography
+from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, to_record
 from lm_factuality.ground.console import counted, interval, shown
 from lm_factuality.ground.packaged import load_yaml
 from lm_factuality.harness.generation import Docs, Table, Verdict

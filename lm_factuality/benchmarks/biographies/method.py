@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lm_factuality.benchmarks.biographies import decompose, matrix
-from lm_factuality.benchmarks.biographies.abstain import is_abstention
+from lm_factuality.benchmarks.biographies.decompose import is_abstention
 from lm_factuality.benchmarks.biographies.link import check, link
 from lm_factuality.benchmarks.biographies.pages import EVIDENCE, DocumentPages, Pages
 from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography

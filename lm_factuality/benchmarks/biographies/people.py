@@ -9,9 +9,8 @@ from lm_factuality.benchmarks.asked import SKIP, Answers, Item, Option, People, 
 from lm_factuality.benchmarks.biographies.judging import AmbigBio, generation
 from lm_factuality.benchmarks.biographies.link import link
 from lm_factuality.benchmarks.biographies.method import ALONE, Settings
-from lm_factuality.benchmarks.biographies.records import from_record
 from lm_factuality.benchmarks.biographies.recount import recount
-from lm_factuality.benchmarks.biographies.types import JudgedBiography, Judgement
+from lm_factuality.benchmarks.biographies.types import JudgedBiography, Judgement, from_record
 from lm_factuality.benchmarks.declaration import Recount, Rows, Sample
 from lm_factuality.ground.packaged import load_yaml
 from lm_factuality.harness.outputs import TaskResult

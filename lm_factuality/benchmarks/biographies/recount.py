@@ -11,9 +11,8 @@ from lm_factuality.benchmarks.biographies.generations import from_doc
 from lm_factuality.benchmarks.biographies.matrix import unasked
 from lm_factuality.benchmarks.biographies.method import Settings, link_entities
 from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
-from lm_factuality.benchmarks.biographies.records import from_record
 from lm_factuality.benchmarks.biographies.summary import Row, row_metrics
-from lm_factuality.benchmarks.biographies.types import JudgedBiography, Judgement
+from lm_factuality.benchmarks.biographies.types import JudgedBiography, Judgement, from_record
 from lm_factuality.benchmarks.declaration import Recount, Rows
 from lm_factuality.benchmarks.declaration import Row as Kept
 from lm_factuality.harness.outputs import TaskResult

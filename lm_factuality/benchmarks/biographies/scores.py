@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, Judgement, Outcome
@@ -16,15 +17,6 @@ from lm_factuality.benchmarks.biographies.types import JudgedBiography, Judgemen
 NO_PAGE = "no page"  # begins the reason of a judgement by an entity of which nothing is known
 GAMMA = 10  # facts from which a response is not too short (Min et al., 2023)
 BiographyKind = Literal["one_bio_one_entity", "one_bio_many_entities", "many_bios_many_entities", "other"]
-
-
-@dataclass(frozen=True)
-class Share:
-    """``value`` is supported facts over facts with a verdict, None if there are none; ``worst`` and ``best`` are over all."""
-
-    value: float | None
-    worst: float
-    best: float
 
 
 @dataclass(frozen=True)
@@ -80,20 +72,23 @@ def score(judged: JudgedBiography, protocol: str = "paper") -> Scores | None:
         return None
     whole = [of_any(row) for row in judged.matrix]
     grouped = of_groups(judged)
-    plain = share(whole)
-    linked = share(grouped) if grouped else Share(None, 0.0, plain.best)
+    plain, plain_worst, plain_best = share(whole)
+    linked, linked_worst, linked_best = share(grouped) if grouped else (None, 0.0, plain_best)
+    gap = difference(judged)
+    if protocol == "code":
+        gap = None if plain is None or linked is None else plain - linked
     entities = len({entity for entity in attributed(judged, protocol) if entity is not None})
     bios = len(judged.groups) or None
     return Scores(
         facts=len(judged.facts),
-        factscore=plain.value,
-        factscore_worst=plain.worst,
-        factscore_best=plain.best,
-        factscore_penalised=None if plain.value is None else plain.value * length_penalty(len(judged.facts)),
-        d_factscore=linked.value,
-        d_factscore_worst=linked.worst,
-        d_factscore_best=linked.best,
-        difference=_less(plain.value, linked.value) if protocol == "code" else difference(judged),
+        factscore=plain,
+        factscore_worst=plain_worst,
+        factscore_best=plain_best,
+        factscore_penalised=None if plain is None else plain * length_penalty(len(judged.facts)),
+        d_factscore=linked,
+        d_factscore_worst=linked_worst,
+        d_factscore_best=linked_best,
+        difference=gap,
         num_biographies=bios,
         num_entities=entities,
         kind=None if bios is None else kind_of(bios, entities),
@@ -140,12 +135,11 @@ def difference(judged: JudgedBiography) -> float | None:
     return lost / len(both) if both else None
 
 
-def share(outcomes: Sequence[Outcome]) -> Share:
-    """The share of supported facts."""
-    counts = Counter(outcomes)
-    supported, unscored, total = counts["supported"], counts["unscored"], len(outcomes)
+def share(outcomes: Sequence[Outcome]) -> tuple[float | None, float, float]:
+    """Supported facts over those with a verdict, None if there are none; and over all, at worst and at best."""
+    supported, unscored, total = outcomes.count("supported"), outcomes.count("unscored"), len(outcomes)
     scored = total - unscored
-    return Share(supported / scored if scored else None, supported / total, (supported + unscored) / total)
+    return supported / scored if scored else None, supported / total, (supported + unscored) / total
 
 
 def attributed(judged: JudgedBiography, protocol: str = "paper") -> list[int | None]:
@@ -157,15 +151,14 @@ def attributed(judged: JudgedBiography, protocol: str = "paper") -> list[int | N
     alphabet = sorted(range(len(judged.entities)), key=judged.entities.__getitem__)
     counts = Counter(entity for row in judged.matrix for entity in alphabet if row[entity].outcome == "supported")
     commonest = {entity: place for place, (entity, _) in enumerate(counts.most_common())}  # equals stay in the order of counting
-    found: list[int | None] = []
-    for fact, row in enumerate(judged.matrix):
-        supporting = [entity for entity, judgement in enumerate(row) if judgement.outcome == "supported"]
+
+    def rank(fact: int, entity: int) -> tuple[int, ...]:
         if protocol == "code":
-            found.append(min(supporting, key=commonest.__getitem__, default=None))
-        else:
-            rank = {entity: (entity != own.get(fact), entity not in linked, entity) for entity in supporting}
-            found.append(min(supporting, key=rank.__getitem__, default=None))
-    return found
+            return (commonest[entity],)
+        return entity != own.get(fact), entity not in linked, entity
+
+    supporting = [[entity for entity, each in enumerate(row) if each.outcome == "supported"] for row in judged.matrix]
+    return [min(each, key=partial(rank, fact), default=None) for fact, each in enumerate(supporting)]
 
 
 def kind_of(biographies: int, entities: int) -> BiographyKind:
@@ -178,10 +171,6 @@ def kind_of(biographies: int, entities: int) -> BiographyKind:
 def is_without_page(judgement: Judgement) -> bool:
     """Whether the entity has no page, so that nobody was asked."""
     return judgement.reason.startswith(NO_PAGE) and not judgement.evidence
-
-
-def _less(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one - other
 
 
 def _without_entity(row: Sequence[Judgement]) -> Outcome:

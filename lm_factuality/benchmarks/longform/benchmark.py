@@ -2,18 +2,18 @@
 
 from pathlib import Path
 
-from lm_factuality.benchmarks.biographies.records import from_record
-from lm_factuality.benchmarks.biographies.viewer.content import align, statuses
+from lm_factuality.benchmarks.biographies.benchmark import instance_of, shown_of
+from lm_factuality.benchmarks.biographies.people import people_of
+from lm_factuality.benchmarks.biographies.types import from_record
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import scores_section
-from lm_factuality.benchmarks.declaration import Benchmark, Instance, Sample, Samples, answered
+from lm_factuality.benchmarks.declaration import Benchmark, Sample, Samples, answered
 from lm_factuality.benchmarks.longform.judging import LongForm, generation, recount
 from lm_factuality.benchmarks.longform.metrics import SCORES, Tally
-from lm_factuality.benchmarks.longform.people import PEOPLE
 from lm_factuality.benchmarks.longform.rows import SOURCES
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import first_text, keep_verdict, verdict_of
+from lm_factuality.harness.samples import keep_verdict, verdict_of
 
 _NOTE = (
     "F1@K balances the share of supported facts with their number. Compare models at one K, one knowledge source and one judge."
@@ -34,12 +34,8 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         f1,
         [doc["topic"]] if doc["topic"] else [],
         {
-            "pieces": align(judged.generation.output, judged.sentences),
-            "facts": [[fact.text, fact.sentence] for fact in judged.facts],
-            "statuses": statuses(judged),
+            **shown_of(judged, record["unscored"]),
             "reasons": [next((cell.reason for cell in cells if cell.reason), "") for cells in judged.matrix],
-            "abstained": judged.abstained,
-            "unscored": record["unscored"],
         },
         {score.name: mean_part(sample[score.name]) for score in SCORES if score.label and sample.get(score.name) is not None},
     )
@@ -56,15 +52,6 @@ SAMPLES = Samples(
 )
 
 
-def instance(sample: Sample) -> Instance | None:
-    """The F1@K of a response; it is correct if no fact of it is unsupported."""
-    score, precision = sample.get("f1_at_k"), sample.get("precision")
-    if score is None:
-        return None
-    raw, shown = first_text(sample.get("resps")), f"F1@K {score:.3f}"
-    return Instance(sample["doc"]["text"], (), None, raw, shown, "verdicts of a judge", float(score), precision == 1)
-
-
 BENCHMARK = Benchmark(
     kind=LongForm.name,
     title="Long-form factuality",
@@ -73,7 +60,7 @@ BENCHMARK = Benchmark(
     keep=keep_verdict,
     recount=recount,
     generation=generation,
-    instance=instance,
+    instance=instance_of("f1_at_k", "F1@K", "precision"),
     counted=answered,
     sources=SOURCES,
     order=35,
@@ -86,5 +73,5 @@ BENCHMARK = Benchmark(
         JudgedStep("grouping", (), "D-FActScore, where entities may be confused"),
         JudgedStep("verification", (), "all scores"),
     ),
-    people=PEOPLE,
+    people=people_of(generation, recount, "entity"),
 )

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from lm_factuality.benchmarks.biographies.generations import from_doc
 from lm_factuality.benchmarks.biographies.judging import AmbigBio, line_of
 from lm_factuality.benchmarks.biographies.pages import DOCUMENTS, EVIDENCE
-from lm_factuality.benchmarks.biographies.records import from_record, to_record
 from lm_factuality.benchmarks.biographies.recount import unfounded
 from lm_factuality.benchmarks.biographies.summary import means_of
-from lm_factuality.benchmarks.biographies.types import JudgedBiography
+from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record, to_record
 from lm_factuality.benchmarks.declaration import Recount, Row, Rows
 from lm_factuality.benchmarks.longform.method import Settings
 from lm_factuality.benchmarks.longform.metrics import Tally, row_metrics, unscored
@@ -99,7 +98,7 @@ def generation(metadata: Mapping[str, Any]) -> LongForm:
         DataError: the index cannot be used.
     """
     path = Path(str(metadata.get("knowledge") or DOCUMENTS))
-    knowledge = open_knowledge(path)[0] if metadata.get("knowledge") and path.is_dir() else None
+    knowledge = open_knowledge(path) if metadata.get("knowledge") and path.is_dir() else None
     kind = str(metadata.get("entity_kind") or "entity") if is_true(metadata.get("entities")) is True else ""
     index = knowledge if isinstance(knowledge, Index) and not kind else None
     linking, passages = str(metadata.get("linking") or "greedy"), int(metadata.get("passages") or EVIDENCE)

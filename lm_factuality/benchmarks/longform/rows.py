@@ -51,14 +51,13 @@ class _Page(BaseModel):
     text: str
 
 
-def open_knowledge(path: Path) -> tuple[Knowledge | Index, str]:
-    """The index in a folder, or the pages in a SQLite file, and its identity.
+def open_knowledge(path: Path) -> Knowledge | Index:
+    """The index in a folder, or the pages in a SQLite file.
 
     Raises:
         DataError: it cannot be used.
     """
-    opened = open_index(path) if path.is_dir() else Knowledge(path)
-    return opened, opened.identity
+    return open_index(path) if path.is_dir() else Knowledge(path)
 
 
 def read_rows(task: LongFormTask, known: Known, data_dir: str | None) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -130,17 +129,18 @@ def _items(cell: Any) -> list[Any]:
 
 def _longfact(task: LongFormTask, data_dir: str | None) -> tuple[Table, dict[str, Any]]:
     """The prompts of every topic, without the line against training on them."""
-    which = task.metadata.longfact or ""
-    known, topics = {source.name: source for source in SOURCES}, task.metadata.topics or tuple(_BLOBS[which])
-    if unknown := [topic for topic in topics if topic not in _BLOBS[which]]:
-        hint = did_you_mean(unknown[0], _BLOBS[which]) or f"; known: {', '.join(_BLOBS[which])}"
-        raise ConfigError(f"{task.table.where}: metadata.topics: found {unknown[0]!r}{hint}")
-    located = [locate(known[f"longfact_{which}_{topic}"], data_dir) for topic in topics]
-    tables = [read_table(each.path) for each in located]
-    records = [
-        Record(record.location, {"prompt": record.values.get("prompt"), "topic": topic, "id": f"{topic}-{number}"})
-        for topic, table in zip(topics, tables, strict=True)
-        for number, record in enumerate(table.records)
-    ]
-    about = {"source": f"longfact_{which}", "is_published": all(each.is_upstream for each in located)}
-    return Table(tuple(records), tuple(problem for table in tables for problem in table.problems)), about
+    blobs, name = _BLOBS[task.metadata.longfact or ""], f"longfact_{task.metadata.longfact}"
+    topics, known = task.metadata.topics or tuple(blobs), {source.name: source for source in SOURCES}
+    if unknown := next((topic for topic in topics if topic not in blobs), None):
+        hint = did_you_mean(unknown, blobs) or f"; known: {', '.join(blobs)}"
+        raise ConfigError(f"{task.table.where}: metadata.topics: found {unknown!r}{hint}")
+    located = [locate(known[f"{name}_{topic}"], data_dir) for topic in topics]
+    records: list[Record] = []
+    problems: list[str] = []
+    for topic, table in zip(topics, (read_table(each.path) for each in located), strict=True):
+        problems += table.problems
+        for number, record in enumerate(table.records):
+            values = {"prompt": record.values.get("prompt"), "topic": topic, "id": f"{topic}-{number}"}
+            records.append(Record(record.location, values))
+    about = {"source": name, "is_published": all(each.is_upstream for each in located)}
+    return Table(tuple(records), tuple(problems)), about

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
-from lm_factuality.benchmarks.biographies.records import from_record
+from lm_factuality.benchmarks.biographies.types import from_record
 from lm_factuality.benchmarks.longform.benchmark import BENCHMARK
 from lm_factuality.benchmarks.longform.judging import generation
 from lm_factuality.benchmarks.longform.metrics import row_metrics
@@ -36,13 +36,9 @@ class LongFormTask(JudgedTask):
 
     def judged(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[Generation, Settings]:
         task = self._task = parse_task(config)
-        self._known: Known = None
-        identity = None
-        if task.knowledge:
-            self._known, identity = open_knowledge(task.knowledge)
-        about = task.metadata.model_dump(include={"k", "passages", "entities", "entity_kind", "linking"})
-        long_form = generation({**about, "knowledge": task.knowledge})
-        about |= {"knowledge": task.knowledge.name if task.knowledge else DOCUMENTS, "knowledge_identity": identity}
+        self._known: Known = open_knowledge(task.knowledge) if task.knowledge else None
+        long_form = generation({**task.metadata.model_dump(), "knowledge": task.knowledge})
+        about = {**long_form.about, "knowledge_identity": self._known.identity if self._known else None}
         return long_form, Settings({"doc_to_text": "text", "doc_to_target": "index"}, about)
 
     def read_documents(self) -> list[dict[str, Any]]:

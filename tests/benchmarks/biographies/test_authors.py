@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.authors import NAMES, AuthorsPrompt
 from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
+from lm_factuality.benchmarks.biographies.task import NAMES, AuthorsPrompt
 from lm_factuality.ground.errors import ConfigError
 
 PROMPT = {

@@ -10,11 +10,11 @@ from judges.answers import Answer
 from judges.lexical.facts import split_facts
 from judges.templates import Prompts
 from judges.typed import read_reply
-from lm_factuality.benchmarks.biographies.abstain import is_abstention
 from lm_factuality.benchmarks.biographies.decompose import (
     FactsReply,
     check_facts,
     decompose_subjects,
+    is_abstention,
     sentences_of,
     to_facts,
     without_citations,

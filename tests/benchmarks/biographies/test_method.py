@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from lm_factuality.benchmarks.biographies.method import Settings, judge_biographies
-from lm_factuality.benchmarks.biographies.records import from_record, read_records, to_record
 from lm_factuality.benchmarks.biographies.scores import score
-from lm_factuality.benchmarks.biographies.types import Generation, Judgement, Passage
+from lm_factuality.benchmarks.biographies.types import Generation, Judgement, Passage, from_record, read_lines, to_record
 from lm_factuality.ground.errors import ConfigError, DataError
 from tests.benchmarks.biographies.recorded import RecordedJudge, generation
 
@@ -195,10 +194,10 @@ def test_records_come_back_as_they_were(tmp_path):
     assert [from_record(record) for record in records] == judged
     path = tmp_path / "verdicts.jsonl"
     path.write_text("".join(json.dumps({**record, "scores": None}) + "\n" for record in records), encoding="utf-8")
-    assert read_records(path) == judged
+    assert [each.judged for each in read_lines(path)] == judged
     path.write_text(json.dumps({**records[0], "facts": [{}]}) + "\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"verdicts.jsonl:1: not a record"):
-        read_records(path)
+        read_lines(path)
 
 
 def test_a_response_without_passages_is_unscored():

@@ -7,7 +7,7 @@ from copy import deepcopy
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.records import from_record, read_lines, read_records, to_record
+from lm_factuality.benchmarks.biographies.types import from_record, read_lines, to_record
 from lm_factuality.ground.errors import DataError
 from tests.report.conftest import biography
 
@@ -63,7 +63,7 @@ def test_what_does_not_fit_is_named_with_its_line(tmp_path, path, value, expecte
     lines = [json.dumps(to_record(biography())), json.dumps(changed(*path, to=value))]
     file.write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(DataError, match=f"verdicts.jsonl:2: not a record of a judged biography: .*{expected}"):
-        read_records(file)
+        read_lines(file)
 
 
 @pytest.mark.parametrize("line", ["[]", "7", "null", '{"generation": null}', "{", "[" * 100_000])
@@ -71,7 +71,7 @@ def test_other_lines_are_none(tmp_path, line):
     file = tmp_path / "verdicts.jsonl"
     file.write_text(f"\n{line}\n", encoding="utf-8")
     with pytest.raises(DataError, match="verdicts.jsonl:2: "):
-        read_records(file)
+        read_lines(file)
 
 
 @pytest.mark.parametrize("key", to_record(biography()))
@@ -89,7 +89,7 @@ def test_lines_end_at_line_feeds_alone(tmp_path):
     file = tmp_path / "verdicts.jsonl"
     judged = biography(evidence=ODD, reason=ODD)
     file.write_text(json.dumps(to_record(judged), ensure_ascii=False) + "\n", encoding="utf-8")
-    assert read_records(file) == [judged]
+    assert [each.judged for each in read_lines(file)] == [judged]
 
 
 def test_a_line_may_name_its_settings(tmp_path):

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.records import to_record
+from lm_factuality.benchmarks.biographies.types import to_record
 from lm_factuality.benchmarks.biographies.viewer import write_page
 from lm_factuality.cli import page as command
 from lm_factuality.ground.errors import DataError

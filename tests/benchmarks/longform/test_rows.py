@@ -28,7 +28,7 @@ def read(tmp_path):
         config = {"task": "my", "output_type": "generate_until", "metadata": about}
         config |= {key: value for key, value in (("dataset_path", path), ("doc_to_text", doc_to_text)) if value}
         task = parse_task(config)
-        knowledge = open_knowledge(task.knowledge)[0] if task.knowledge else None
+        knowledge = open_knowledge(task.knowledge) if task.knowledge else None
         return read_rows(task, knowledge, data_dir)[0]
 
     return documents

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
-from lm_factuality.benchmarks.certified_rates import by_certificate, correct
+from lm_factuality.benchmarks.certified import by_certificate, correct
 from lm_factuality.benchmarks.chosen import figure
 from lm_factuality.harness.outputs import Corrected, TaskResult
 
