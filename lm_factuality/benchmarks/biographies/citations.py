@@ -90,20 +90,16 @@ def judge_citations(
 def summarise_citations(judged: Sequence[JudgedCitations], protocol: Protocol) -> dict[str, Any]:
     """Means over responses as fractions, with intervals that bootstrap the names, and what there is no verdict on, with the
     worst and the best value of each mean. Null where no response counts."""
-    names = [each.generation.name for each in judged]
-    values = {"citation_recall": [each.recall() for each in judged], "citation_precision": [each.precision() for each in judged]}
+
+    def values(unscored: bool | None = None) -> dict[str, list[float | None]]:
+        shares = [(each.recall(unscored), each.precision(unscored)) for each in judged]
+        return {f"citation_{name}": [share[place] for share in shares] for place, name in enumerate(("recall", "precision"))}
+
     outcomes = {
-        key: [None if value is None else Outcome(value, name) for value, name in zip(each, names, strict=True)]
-        for key, each in values.items()
+        key: [None if value is None else Outcome(value, of.generation.name) for value, of in zip(each, judged, strict=True)]
+        for key, each in values().items()
     }
     sentences = [sentence for each in judged for sentence in each.sentences]
-    ends = {
-        end: {
-            "citation_recall": average([each.recall(verdict) for each in judged]),
-            "citation_precision": average([each.precision(verdict) for each in judged]),
-        }
-        for end, verdict in (("worst", False), ("best", True))
-    }
     return {
         "protocol": protocol,
         "choices": load_yaml(__package__, "choices.yaml")["citations"][protocol],
@@ -111,17 +107,16 @@ def summarise_citations(judged: Sequence[JudgedCitations], protocol: Protocol) -
         "num_responses": len(judged),
         "num_sentences": len(sentences),
         "num_citations": sum(len(each.precise) for each in sentences),
-        "sentences_without_citation": sum(not each.sentence.citations and not each.sentence.num_dangling for each in sentences),
+        "sentences_without_citation": sum(not each.sentence.is_citing for each in sentences),
         "dangling_citations": sum(each.sentence.num_dangling for each in sentences),
         "responses_without_sentence": sum(not each.sentences for each in judged),
         "responses_without_citation": sum(
-            bool(each.sentences) and not any(s.sentence.citations or s.sentence.num_dangling for s in each.sentences)
-            for each in judged
+            bool(each.sentences) and not any(one.sentence.is_citing for one in each.sentences) for each in judged
         ),
         "unscored": {
             "sentences": sum(each.is_supported is None for each in sentences),
             "citations": sum(each.precise.count(None) for each in sentences),
-            **ends,
+            **{end: {key: average(each) for key, each in values(end == "best").items()} for end in ("worst", "best")},
         },
         "intervals": {key: [defined(end) for end in bootstrap_interval(each, resamples=2000)] for key, each in outcomes.items()},
     }

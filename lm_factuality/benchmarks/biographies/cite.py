@@ -41,6 +41,11 @@ class CitedSentence:
     citations: tuple[int, ...]
     num_dangling: int = 0
 
+    @property
+    def is_citing(self) -> bool:
+        """Whether it cites anything, be it no passage."""
+        return bool(self.citations or self.num_dangling)
+
 
 def cited_sentences(generation: Generation, protocol: Protocol, split: Splitter = split_sentences) -> list[CitedSentence]:
     """The sentences of a response as ``protocol`` reads them; ``split`` cuts one line into sentences.

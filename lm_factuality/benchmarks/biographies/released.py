@@ -6,12 +6,12 @@ by the facts as the paper's definition does: a fact that grouping lost is unscor
 without a fact left is unscored, and the worst and the best case say what all of that could amount to.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
-from lm_factuality.benchmarks.biographies.decisions import NUM_GROUPS, DecidedFact, DecidedResponse, Decisions
+from lm_factuality.benchmarks.biographies.decisions import NUM_GROUPS, DecidedResponse, Decisions
 from lm_factuality.benchmarks.biographies.scores import length_penalty
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.packaged import load_yaml
@@ -49,7 +49,10 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> dict[s
         "num_entities": num_entities,
         "facts_per_response": lambda response: float(len(response.facts)),
     }
-    outcomes = {key: [_outcome(value(response), name) for name, response in answered] for key, value in per_response.items()}
+    outcomes: dict[str, list[Outcome | None]] = {
+        key: [None if (found := value(response)) is None else Outcome(found, name) for name, response in answered]
+        for key, value in per_response.items()
+    }
     outcomes["respond_ratio"] = [Outcome(each is not None, str(number)) for number, each in enumerate(decisions.responses)]
     outcomes["difference"] = [
         None if one is None or other is None else Outcome(one - other, one.cluster)
@@ -77,7 +80,7 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> dict[s
 
 def factscore(response: DecidedResponse) -> float:
     """The share of the facts that any page supports."""
-    return _share(response.facts)
+    return sum(fact.is_supported for fact in response.facts) / len(response.facts)
 
 
 def penalised(response: DecidedResponse) -> float:
@@ -98,7 +101,7 @@ def least_biographies(response: DecidedResponse) -> int:
 
 def grouped_score(response: DecidedResponse) -> float | None:
     """The share of the facts that came back from grouping; None if none did."""
-    return _share(response.grouped) if response.grouped else None
+    return average(fact.is_supported for fact in response.grouped)
 
 
 def matched_score(response: DecidedResponse) -> float | None:
@@ -119,19 +122,17 @@ def _matched(response: DecidedResponse) -> list[bool | None]:
 
 def _unscored(answered: Sequence[tuple[str, DecidedResponse]]) -> dict[str, Any]:
     """What grouping did to the facts, and D-FActScore if all that has no verdict were not supported, or were."""
-    counts: Counter[str] = Counter()
-    ends: dict[str, list[float]] = {"worst": [], "best": []}
-    for _, response in answered:
-        verdicts = _matched(response)
-        lost = verdicts.count(None)
-        counts["responses"] += lost == len(verdicts)
-        counts["facts"] += lost
-        counts["first_facts"] += verdicts[0] is None
-        counts["facts_made_up"] += len(response.grouped) - (len(verdicts) - lost)
-        ends["worst"].append(verdicts.count(True) / len(verdicts))
-        ends["best"].append((verdicts.count(True) + lost) / len(verdicts))
-    kinds = ("responses", "facts", "first_facts", "facts_made_up")
-    return {**{kind: counts[kind] for kind in kinds}, "d_factscore": {end: average(each) for end, each in ends.items()}}
+    rows = [(len(response.grouped), verdicts := _matched(response), verdicts.count(None)) for _, response in answered]
+    return {
+        "responses": sum(lost == len(verdicts) for _, verdicts, lost in rows),
+        "facts": sum(lost for _, _, lost in rows),
+        "first_facts": sum(verdicts[0] is None for _, verdicts, _ in rows),
+        "facts_made_up": sum(grouped - (len(verdicts) - lost) for grouped, verdicts, lost in rows),
+        "d_factscore": {
+            "worst": average(verdicts.count(True) / len(verdicts) for _, verdicts, _ in rows),
+            "best": average((verdicts.count(True) + lost) / len(verdicts) for _, verdicts, lost in rows),
+        },
+    }
 
 
 def _check(decisions: Decisions, report: Mapping[str, Any]) -> None:
@@ -148,11 +149,3 @@ def _check(decisions: Decisions, report: Mapping[str, Any]) -> None:
         raise DataError(
             f"{decisions.path}: states {NUM_GROUPS} {biographies!r}, but its decisions need {least!r} at least; restore the file"
         )
-
-
-def _share(facts: Sequence[DecidedFact]) -> float:
-    return sum(fact.is_supported for fact in facts) / len(facts)
-
-
-def _outcome(value: float | None, cluster: str) -> Outcome | None:
-    return None if value is None else Outcome(value, cluster)

@@ -40,11 +40,8 @@ class Measure:
 
     def total(self, tallies: Iterable[Tally]) -> dict[str, float]:
         """The sums of the counts."""
-        sums = dict.fromkeys(self.counts, 0.0)
-        for tally in tallies:
-            for name, count in tally.counts.items():
-                sums[name] += count
-        return sums
+        every = list(tallies)
+        return {name: sum((tally.counts.get(name, 0) for tally in every), 0.0) for name in self.counts}
 
     def value(self, score: str, totals: Sequence[float]) -> float:
         """A score of the sums of all counts in order."""
@@ -118,10 +115,11 @@ def grouped(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
     released = {fact: number for number, (_, facts) in enumerate(known.groups) for fact in facts}
     own = {fact: number for number, facts in enumerate(judged.groups) for fact in facts}
     pairs = [(own[one] == own[other], released[one] == released[other]) for one, other in combinations(sorted(released), 2)]
-    tp, fp, fn, tn = (pairs.count(kind) for kind in ((True, True), (True, False), (False, True), (False, False)))
+    table = _table(pairs)
+    tp, fp, fn, tn = table.values()
     whole = (tp + fn) * (fn + tn) + (tp + fp) * (fp + tn)
     rand = 2 * (tp * tn - fn * fp) / whole if whole else 1.0
-    return Tally({"tp": tp, "fp": fp, "fn": fn, "tn": tn, "responses": 1, "exact": float(fp == fn == 0), "rand": rand})
+    return Tally({**table, "responses": 1, "exact": float(fp == fn == 0), "rand": rand})
 
 
 def linked(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
@@ -139,8 +137,7 @@ def linked(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
 
 def verified(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
     """Pairs of a fact and an entity: whether its page supports the fact. An irrelevant fact is not a supported one."""
-    counts = dict.fromkeys(VERIFICATION.counts, 0)
-    lost = []
+    pairs, lost = [], []
     for judged in parts:
         (entity,) = judged.entities
         numbers = [number for number, other in known.verdicts if other == entity]
@@ -148,9 +145,8 @@ def verified(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
             if cell.outcome == "unscored":
                 lost.append(cell.reason)
             else:
-                kind = (cell.outcome == "supported", known.verdicts[number, entity])
-                counts[{(True, True): "tp", (True, False): "fp", (False, True): "fn", (False, False): "tn"}[kind]] += 1
-    return Tally(counts if any(counts.values()) else {}, tuple(lost))
+                pairs.append((cell.outcome == "supported", known.verdicts[number, entity]))
+    return Tally(_table(pairs) if pairs else {}, tuple(lost))
 
 
 def matched(own: Sequence[str], released: Sequence[str], name: str) -> int:
@@ -168,6 +164,12 @@ def is_fragment(fact: str) -> bool:
 
 def linkable(known: Known) -> list[tuple[str, tuple[int, ...]]]:
     return [(entity, facts) for entity, facts in known.groups if facts and entity in known.generation.entities]
+
+
+def _table(pairs: Sequence[tuple[bool, bool]]) -> dict[str, int]:
+    """How often the judge and the decisions say yes or no."""
+    kinds = {"tp": (True, True), "fp": (True, False), "fn": (False, True), "tn": (False, False)}
+    return {name: pairs.count(kind) for name, kind in kinds.items()}
 
 
 def _content(fact: str, name: str) -> set[str]:
