@@ -33,7 +33,6 @@ def without_retrieval(variant: str) -> str | None:
 
 
 def series(family: str, variant: str) -> str:
-    """What a line of models is called: models of one family that were run alike."""
     return f"{family}, {variant.replace(RETRIEVAL, 'with retrieval')}" if variant else family
 
 
@@ -66,12 +65,10 @@ class Model:
 
     @property
     def short(self) -> str:
-        """The label without the organisation."""
         return self.label.rsplit("/", 1)[-1]
 
     @property
     def size_label(self) -> str:
-        """The size as models are called by it, a dash where it is not known."""
         return size_label(self.size) if self.size else "–"
 
 
@@ -85,7 +82,6 @@ class Entry:
 
     @property
     def benchmark(self) -> Benchmark | None:
-        """The benchmark that the task is of; None for tasks that are not the suite's."""
         return find_benchmark(self.result.kind)
 
     @property
@@ -114,7 +110,6 @@ class Entry:
 
     @property
     def unscored_of(self) -> str:
-        """What that number is of."""
         unit = self.benchmark.unscored_unit if self.benchmark else "rows"
         return f"of {self.result.effective:,}" if unit == "rows" else unit
 
@@ -133,19 +128,15 @@ class Chosen:
     own_pages: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def of_task(self, task: str) -> list[Entry]:
-        """The runs of a task, by model."""
         return [entry for entry in self.entries if entry.result.task == task]
 
     def of_kind(self, kind: str) -> list[Entry]:
-        """The runs of all tasks of a benchmark."""
         return [entry for entry in self.entries if entry.result.kind == kind]
 
     def tasks_of_kind(self, kind: str) -> list[str]:
-        """Its tasks, each once."""
         return list(dict.fromkeys(entry.result.task for entry in self.of_kind(kind)))
 
     def find(self, model: Model, task: str) -> Entry | None:
-        """The run of a model on a task, if there is one."""
         return next((each for each in self.entries if each.model == model and each.result.task == task), None)
 
     def pair(self, task: str, score: Score, one: Model, other: Model) -> Pair | None:
@@ -181,14 +172,11 @@ def scores_section(chosen: Chosen, kind: str, title: str = "", note: str = "", t
 
 @dataclass(frozen=True)
 class Figure:
-    """A score with what is known of its uncertainty; None stands for what is not known.
-
-    ``low`` and ``high`` are the ends of a 95% interval, ``n`` how many documents were run, ``unscored`` how many items have no
-    score (see ``Benchmark.unscored_unit``), ``worst`` and ``best`` the score if all of those were wrong, or right. ``caution`` is
-    what to know of the judge that gave it; ``corrected`` is the score without the judge's errors, by people's labels or, without
-    any, by its certificate, and ``uncorrected`` why its certificate does not correct it; ``floor`` is what
-    knowing nothing scores; ``counted`` how many rows the score is of.
-    """
+    """A score with what is known of its uncertainty: the ends of a 95% interval, of ``n`` documents. ``worst`` and ``best`` are
+    the score if all ``unscored`` items (see ``Benchmark.unscored_unit``) were wrong, or right. ``caution`` is what to know of the
+    judge; ``corrected`` is the score without the judge's errors, by people's labels or, without any, by its certificate, and
+    ``uncorrected`` why that does not correct it; ``floor`` is what knowing nothing scores; ``counted`` how many
+    rows the score is of."""
 
     metric: str
     value: float

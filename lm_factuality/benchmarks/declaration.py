@@ -51,7 +51,6 @@ class Measure:
 
     @property
     def is_share(self) -> bool:
-        """Whether it lies between 0 and 1."""
         return (self.low, self.high) == (0.0, 1.0)
 
 
@@ -66,13 +65,11 @@ DIFFERENCE = Measure("difference", "proportion", -1.0, 1.0)
 class Score:
     """A number that the tasks of a benchmark report.
 
-    ``name`` is lm_eval's; one that ends in ``*`` stands for all that begin so (a score for each error type of the data).
-    ``aggregation`` makes it of the values of all rows. ``measure`` is None for what is said beside the scores (counts, worst and
-    best cases). ``label`` is what tables call it, empty for what they do not show. ``higher`` says whether higher is better, None
-    if neither is. A value is shown ``times`` as large (100 for shares), with ``digits`` decimals and in ``unit``. ``alike`` names
-    a score that two runs must have alike for a comparison of this one to mean anything, such as the number of tokens. ``of_sums``
-    makes it of ``Samples.sums``.
-    """
+    ``name`` is lm_eval's; one that ends in ``*`` stands for all that begin so. ``aggregation`` makes it of the values of all
+    rows. ``measure`` is None for counts, worst and best cases. ``label`` is what tables call it, empty for what they do not show.
+    ``higher`` says whether higher is better, None if neither is. A value is shown ``times`` as large, with ``digits`` decimals
+    and in ``unit``. ``alike`` names a score that two runs must have alike to be compared in this one, such as the number of
+    tokens. ``of_sums`` makes it of ``Samples.sums``."""
 
     name: str
     aggregation: Aggregation
@@ -87,26 +84,21 @@ class Score:
     of_sums: Callable[[Sequence[float]], float] | None = None
 
     def covers(self, name: str) -> bool:
-        """Whether it is the score called ``name``."""
         return name.startswith(self.name[:-1]) if self.name.endswith("*") else name == self.name
 
     def write(self, value: float) -> str:
-        """A value as it is shown, without a unit."""
         # Adding zero makes a zero of what is rounded to a negative one.
         return f"{round(self.times * value, self.digits) + 0.0:.{self.digits}f}".replace("-", "−")
 
     def between(self, low: float, high: float) -> str:
-        """Both ends of an interval."""
         return f"{self.write(low)} {'to' if low < 0 else '–'} {self.write(high)}"
 
     @property
     def titled(self) -> str:
-        """The label with its unit."""
         return f"{self.label}, {self.unit}" if self.times == 100 else self.label
 
     @property
     def column(self) -> Column:
-        """Its heading in tables."""
         return Column(self.titled, True, self.note or None)
 
 
@@ -135,8 +127,8 @@ class Recount(NamedTuple):
 
 @dataclass(frozen=True)
 class Instance:
-    """A sample as one question with one answer, for exports: ``raw`` is what the model wrote, ``extracted`` what was scored of it
-    and ``method`` how that was found."""
+    """A sample for exports: ``raw`` is what the model wrote, ``extracted`` what was scored of it, ``method`` how that was
+    found."""
 
     question: str
     reference: tuple[str, ...]
@@ -157,13 +149,12 @@ def undeclared(name: str) -> Score:
 class Samples:
     """How the report shows the samples of a benchmark, in its browser and where two models are compared.
 
-    ``row`` turns a sample into a row. ``outcomes`` are the words for rows that are right, wrong, unscored, and none of these;
-    ``margin`` is by how much one is; ``facet`` is what the facets of rows are called; with ``is_partition`` every row has exactly
-    one, so that the scores of the only one say what those of all rows say. ``right`` counts the rows that a model has right.
-    ``compared`` gives the scores that ``SampleRow.parts`` has beside the shown ones, None for those it does not know. ``sums``
-    are the parts of a row in scores that are not compared row by row, and that people's answers correct all the same. ``script``
-    is a ``page.js`` that draws a row (see ``report/scripts/rows.js``; without one its texts are listed). ``own_pages`` is a
-    folder, and what makes the HTML of a page on the samples of one run, which is written there.
+    ``outcomes`` are the words for rows that are right, wrong, unscored, and none of these; ``margin`` is by how much one is;
+    ``facet`` is what the facets of rows are called; with ``is_partition`` every row has exactly one. ``right`` counts the rows
+    that a model has right. ``compared`` gives the scores that ``SampleRow.parts`` has beside the shown ones. ``sums`` are the
+    parts of a row in scores that are not compared row by row, and that people's answers correct all the same. ``script`` is a
+    ``page.js`` that draws a row (see ``report/scripts/rows.js``; without one its texts are listed). ``own_pages`` is a folder,
+    and what makes the HTML of a page on the samples of one run, which is written there.
     """
 
     row: Callable[[TaskResult, Sample], SampleRow]
@@ -181,7 +172,7 @@ class Samples:
 @dataclass(frozen=True)
 class Run:
     """A task of a results file, to be compared with others; ``notes`` say what sets it apart. ``scored`` is what its rows
-    contribute to each score; runs without samples have none, nor has what a newer run of the same model replaces."""
+    contribute to each score, empty without samples and where a newer run of the same model replaces it."""
 
     file: ResultsFile
     task: TaskResult
@@ -202,10 +193,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Published:
-    """A published ``value`` of ``metric`` for ``model`` (its name on the Hub) on ``task``, and where it stands; shares in per
-    cent. ``protocol`` is that of ``Run``; ``decoding`` is lm_eval's ``--model`` of a run that decodes so, with its options
-    as labels of runs have them (``hf-dola formula=code layers=low``), or another name of the method, empty where the model is
-    scored as it is."""
+    """A published ``value`` of ``metric`` for ``model`` (its name on the Hub) on ``task``, shares in per cent, and where it
+    stands. ``decoding`` is lm_eval's ``--model`` with its options as labels of runs have them (``hf-dola formula=code
+    layers=low``), or another name of the method, empty where the model is scored as it is."""
 
     model: str
     task: str
@@ -217,7 +207,6 @@ class Published:
 
     @property
     def label(self) -> str:
-        """As ``Run`` says it."""
         decoding, protocol = self.decoding and f" ({self.decoding})", self.protocol and f", protocol {self.protocol}"
         return f"{self.model}{decoding}{protocol}"
 
@@ -259,30 +248,24 @@ def answered(task: TaskResult, metric: str) -> int:
 class Benchmark:
     """A benchmark.
 
-    ``kind`` is what results call it. ``headlines`` are the scores that it is about, of which a task has at least one; the first
-    that it has counts. ``keep`` takes from a sample what is needed to score it again, and ``recount`` says how, given all rows.
-    ``generation`` gives, for benchmarks that a judge marks, what the judge does, with the settings of a task's metadata.
-    ``instance`` turns a sample into an exported record, about the score ``instance_score`` (default: the headline).
-    ``floor`` gives what knowing nothing scores on a task's rows, for a score that has such a floor; ``counted`` how many rows a
-    score is of (default: those that are not unscored).
-    ``notes`` says what sets a run apart besides its data and limits, ``comparison`` what is compared besides headlines, and
-    ``shown_beside`` names the kind whose comparison shows this one's headline. ``unit`` is what a sample is, ``unscored_unit``
-    what the count of unscored items counts. ``is_pooled`` says that scores are of pooled counts, whose standard errors are
-    bootstrapped. ``prompts`` is the folder of the prompts for judges, ``sources`` are the published files. ``former_mark`` is a
-    score by which results are known that do not say their kind, as those of the first release. ``order`` is the place in lists.
+    ``kind`` is what results call it. ``headlines`` are the scores that it is about; the first that a task has counts. ``keep``
+    takes from a sample what is needed to score it again, and ``recount`` says how, given all rows. ``generation`` gives what a
+    judge does, with the settings of a task's metadata. ``instance`` exports a sample, about the score ``instance_score``
+    (default: the headline). ``floor`` gives what knowing nothing scores on a task's rows, ``counted`` how many rows a score is of
+    (default: those that are not unscored). ``notes`` says what sets a run apart besides its data and limits, ``comparison`` what
+    is compared besides headlines, and ``shown_beside`` names the kind whose comparison shows this one's headline. ``unit`` is
+    what a sample is, ``unscored_unit`` what the count of unscored items counts. ``is_pooled``: standard errors are bootstrapped
+    from pooled counts. ``prompts`` is the folder of the prompts for judges, ``sources`` are the published files. ``former_mark``
+    is a score by which results of the first release are known. ``order`` is the place in lists.
 
     ``page`` is the page of the report that it is on (default: its kind), on which the first benchmark of that page has ``lead``
-    as the first sentence; ``sections`` makes its part of it (default: a table of the ``shown`` scores for each task). ``samples``
-    says how its samples are shown; without it there are none to browse and no paired comparison.
+    as the first sentence; ``sections`` makes its part of it (default: a table of the ``shown`` scores for each task). Without
+    ``samples`` there are none to browse and no paired comparison.
 
-    ``settings`` are the keys of a task's metadata that change a score; reports, leaderboards and exports show them.
-    ``audit`` tells a leaderboard whether a model was asked what its documents say and can have answered so (default: it was asked
-    the prompt under ``text``); ``model_outputs`` are the keys of a document that hold outputs of the evaluated model and are no
-    part of the data.
-
-    ``certifiable`` are the settings in which its data certify a judge (``lm-factuality certify``), ``judged_steps`` what a judge
-    decides in its own tasks, and ``people`` what people are asked in the judge's place (``lm-factuality people``).
-    """
+    ``settings`` are the keys of a task's metadata that change a score. ``audit`` tells a leaderboard whether a model was asked
+    what its documents say and can have answered so (default: it was asked the prompt under ``text``); ``model_outputs`` are the
+    keys of a document that hold outputs of the evaluated model. ``certifiable`` are the settings in which its data certify a
+    judge, ``judged_steps`` what a judge decides in its tasks, and ``people`` what people are asked in the judge's place."""
 
     kind: str
     title: str
@@ -336,7 +319,6 @@ class Benchmark:
             register_prompts(self.kind, self.prompts)
 
     def score(self, name: str) -> Score | None:
-        """The score called ``name``, if the benchmark has it."""
         return next((each for each in self.scores if each.covers(name)), None)
 
     def certified(self, metadata: Mapping[str, Any]) -> list[Stated]:

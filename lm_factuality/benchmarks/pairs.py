@@ -39,25 +39,22 @@ class Scored:
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """The keys, in the order of ``counts`` and ``clusters``."""
         return tuple(self.rows)
 
     @cached_property
     def counts(self) -> Floats:
-        """The counts, a row each."""
         return np.array([counts for _, counts in self.rows.values()], dtype=float)
 
     @cached_property
     def clusters(self) -> NDArray[np.intp]:
-        """The number of each row's cluster."""
         return np.unique([cluster for cluster, _ in self.rows.values()], return_inverse=True)[1]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Score ``a`` minus score ``b``: ``difference`` with its standard error, a 95% interval and a p-value, None where there are
-    fewer than two clusters. ``wins`` and ``losses`` are the rows on which a, or b, has the better value; ``n`` are the rows that
-    both have a score on. ``adjusted`` is the p-value corrected for the other pairs of its table."""
+    """Score ``a`` minus score ``b`` over the ``n`` rows that both have a score on, with a p-value; None below two clusters.
+    ``wins`` and ``losses`` are the rows on which a, or b, has the better value. ``adjusted`` is the p-value corrected for the
+    other pairs of its table."""
 
     a: float
     b: float
@@ -71,18 +68,15 @@ class Pair:
 
     @property
     def low(self) -> float | None:
-        """The lower end of the interval."""
         return None if self.stderr is None else self.difference - Z95 * self.stderr
 
     @property
     def high(self) -> float | None:
-        """The upper end of the interval."""
         return None if self.stderr is None else self.difference + Z95 * self.stderr
 
     @property
     def detectable(self) -> float | None:
-        """The smallest difference that these rows can be expected to show (see ``lm_factuality.ground.paired``); None for models
-        that do not differ in any row, which say nothing about it."""
+        """The smallest difference that these rows can be expected to show; None for models that differ in no row."""
         return detectable(self.stderr) if self.stderr else None
 
 

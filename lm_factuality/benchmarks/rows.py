@@ -13,11 +13,11 @@ _MOST = 1e100
 
 @dataclass(frozen=True)
 class SampleRow:
-    """``key`` is the same for the same row of every model (see ``key_of``); ``cluster`` is what rows are drawn by. ``doc`` holds
-    the texts that all models share (with the row's ``id``), ``detail`` what this model made of them. ``outcome`` is ``right``,
-    ``wrong``, ``unscored`` or ``none``, ``margin`` by how much (higher is better), ``facets`` error types or the domain.
-    ``parts`` are the row's part in each score that is compared: (value times weight, weight), or the counts of true and false
-    alarms, missed and rightly passed ones; a row without a score has none."""
+    """``key`` is the same for every model (see ``key_of``); ``cluster`` is what rows are drawn by. ``doc`` holds the texts that
+    all models share (with the row's ``id``), ``detail`` what this model made of them. ``outcome`` is ``right``, ``wrong``,
+    ``unscored`` or ``none``, ``margin`` by how much (higher is better), ``facets`` error types or the domain. ``parts`` are the
+    row's part in each score that is compared: (value times weight, weight), or the counts of true and false alarms, missed and
+    rightly passed ones."""
 
     key: str
     cluster: str
