@@ -1,9 +1,8 @@
 """The sentences of a response and the passages that each cites.
 
 ``fixed`` reads every way in which models cite: ``[1][2]``, ``[1, 2]``, ``[1-3]``, ``[1],[2]``, ``[1]-[3]``, ``[Document 1]``,
-also behind the full stop and in a line of their own, in all lines.
-``code`` reads as the authors do with ALCE's scorer: the first line only, of a bracket its first number only, three citations a
-sentence at most, and ``[0]`` as the last passage.
+also behind the full stop and in a line of their own, in all lines. ``code`` reads as the authors do with ALCE's scorer: the first
+line only, of a bracket its first number only, three citations a sentence at most, and ``[0]`` as the last passage.
 """
 
 import re

@@ -102,9 +102,8 @@ class AmbigBioTask(JudgedTask):
     prompt in ALCE's format), ``prompt`` (of the checkout: ``with_ambig``, ``no_ambig``, ``careful``; default: that of
     ``demonstrations``), ``judge``, ``judge_store``, ``generations`` (a file of ALCE's JSON whose questions and passages are used,
     such as ``lm-factuality retrieve`` writes; default: the published one), ``knowledge`` (an SQLite file of pages; default: the
-    passages themselves), ``linking`` (``greedy``, ``hungarian``), ``facts`` (``standalone``,
-    ``as_written``), ``protocol`` (``paper``, ``code``), ``data_dir``.
-    ``dataset_path`` names a file like ``generations``, relative to the YAML.
+    passages themselves), ``linking`` (``greedy``, ``hungarian``), ``facts`` (``standalone``, ``as_written``), ``protocol``
+    (``paper``, ``code``), ``data_dir``. ``dataset_path`` names a file like ``generations``, relative to the YAML.
 
     Raises:
         ConfigError, DataError: on construction, if the data, the knowledge or the judge cannot be used.
