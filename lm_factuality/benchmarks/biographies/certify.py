@@ -22,7 +22,7 @@ from lm_factuality.benchmarks.biographies.generations import (
     read_generations,
 )
 from lm_factuality.benchmarks.biographies.known import Known, match
-from lm_factuality.benchmarks.biographies.method import Settings, begin, decompose_all, group_all, link_entities, verify_all
+from lm_factuality.benchmarks.biographies.method import PAPER, begin, decompose_all, group_all, link_entities, verify_all
 from lm_factuality.benchmarks.biographies.tally import Measure, Tally
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
 from lm_factuality.benchmarks.certifiable import Certifiable, JudgedStep, Wanted
@@ -36,7 +36,6 @@ from lm_factuality.harness.generation import Table
 _PUBLISHED = (AMBIGBIO, AMBIGBIO_DECISIONS, LLAMA, LLAMA_DECISIONS)  # each generations file before its decisions
 _SEED = 0
 _RESAMPLES = 2000
-_SETTINGS = Settings()
 _SUPPORTED = Judgement("supported", 1.0)
 
 Parts = list[JudgedBiography]
@@ -89,25 +88,19 @@ class StepTrial:
 
     def measure(self, judge: Judge) -> dict[str, Any]:
         found, measure = self._tallies(self.ask(judge)), self._step.measure
-        reasons = [reason for each in found for reason in each.unscored]
+        reasons, counted = [reason for each in found for reason in each.unscored], [each for each in found if each.counts]
         by_name: dict[str, list[Tally]] = defaultdict(list)
         for (known, _), each in zip(self._cases, found, strict=True):
-            if each.counts:
-                by_name[known.generation.name].append(each)
-        counted = [each for of_one in by_name.values() for each in of_one]
+            by_name[known.generation.name] += [each] if each.counts else []
         if not counted:
             raise BackendDown(
                 f"judge {judge.name}: no verdict on any of {len(found)} responses, the first: {reasons[0]}; "
                 "there is nothing to certify"
             )
-        rows = [list(measure.total(each).values()) for each in by_name.values()]
-        unscored = {
-            "responses": len(found) - len(counted),
-            "items": len(reasons),
-            "reasons": dict(Counter(reasons).most_common()),
-        }
+        rows = [list(measure.total(each).values()) for each in by_name.values() if each]
+        lost = {"responses": len(found) - len(counted), "items": len(reasons), "reasons": dict(Counter(reasons).most_common())}
         return {
-            "scores": {"ALL": measure.to_scores(measure.total(counted)), "unscored": unscored},
+            "scores": {"ALL": measure.to_scores(measure.total(counted)), "unscored": lost},
             "intervals": {
                 name: interval_of(pooled_interval(rows, partial(measure.value, name), resamples=_RESAMPLES))
                 for name in measure.scores
@@ -120,10 +113,9 @@ class StepTrial:
 
     def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
         scores, unscored, data = certificate["scores"]["ALL"], certificate["scores"]["unscored"], certificate["data"]
-        names = list(certificate["baselines"])
-        others = [certificate["baselines"][name] for name in names]
+        others, ends = certificate["baselines"], certificate["intervals"]
         rows = [
-            (name, shown(scores[name]), interval(certificate["intervals"][name]), *(shown(each[name]) for each in others))
+            (name, shown(scores[name]), interval(ends[name]), *(shown(each[name]) for each in others.values()))
             for name in self._step.measure.scores
         ]
         counts = ", ".join(f"{name} {scores[name]:g}" for name in self._step.measure.counts)
@@ -133,7 +125,7 @@ class StepTrial:
             *(f"  {count} x {reason}" for reason, count in unscored["reasons"].items()),
             "Intervals: 95% bootstrap over names. Labels: the published pipeline's, which saw whole pages of Wikipedia.",
         ]
-        return ("score", f"#{judge}", "#95% interval", *(f"#{name}" for name in names)), rows, notes
+        return ("score", f"#{judge}", "#95% interval", *(f"#{name}" for name in others)), rows, notes
 
     def _tallies(self, parts: Parts) -> list[Tally]:
         left = iter(parts)
@@ -200,17 +192,11 @@ STEPS = {
     "linking": Step(
         tally.LINKING,
         _to_link,
-        lambda judge, parts: [link_entities(each, _SETTINGS) for each in verify_all(judge, parts, _SETTINGS)],
+        lambda judge, parts: [link_entities(each, PAPER) for each in verify_all(judge, parts)],
         tally.linked,
         {"first retrieved": _first_retrieved},
     ),
-    "verification": Step(
-        tally.VERIFICATION,
-        _to_verify,
-        lambda judge, parts: verify_all(judge, parts, _SETTINGS),
-        tally.verified,
-        {"all supported": _all_supported},
-    ),
+    "verification": Step(tally.VERIFICATION, _to_verify, verify_all, tally.verified, {"all supported": _all_supported}),
 }
 _ABOUT = load_yaml(__package__, "steps.yaml")
 _BLOBS = ",".join(source.blob for source in _PUBLISHED)

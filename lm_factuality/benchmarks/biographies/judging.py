@@ -114,11 +114,13 @@ class AmbigBio:
         columns = ("score", "#mean", "#95% interval", "#responses", "#worst / best")
         rows = [line_of(name, summary[name]) for name in (*MEANS, "respond_ratio")]
         unscored, types, without = summary["unscored"], summary["types"], summary["without_page"]
+        alone = f" ({without['responses']} responses have no candidate with one)" if without["responses"] else ""
+        lacking = f"{without['candidates']} of {summary['candidates']} candidates{alone}"
         notes = [
             f"{summary['responses']} responses, {summary['abstained']} abstain, {unscored['responses']} without all scores; "
             f"{summary['facts']} facts, {summary['irrelevant_facts']} irrelevant, {unscored['facts']} without a verdict.",
             *([f"Without all scores: {counted(unscored['reasons'])}."] if unscored["reasons"] else []),
-            *([_no_page(without, summary["candidates"])] if without["candidates"] else []),
+            *([f"No page: {lacking}; they support nothing."] if without["candidates"] else []),
             f"Types: {counted(types) or 'none'}.",
             f"Linking: {summary['linking']}; protocol: {summary['protocol']}; knowledge: {summary['knowledge']}. "
             "Intervals: bootstrap over names.",
@@ -198,8 +200,3 @@ def line_of(name: str, each: Mapping[str, Any]) -> tuple[str, ...]:
     """A score of a summary as a row of the table."""
     bounds = f"{shown(each['worst'], '.3f')} / {shown(each['best'], '.3f')}" if "worst" in each else ""
     return name, shown(each["value"], ".3f"), interval(each["interval"], ".3f"), str(each["responses"]), bounds
-
-
-def _no_page(without: Mapping[str, int], candidates: int) -> str:
-    alone = f" ({without['responses']} responses have no candidate with one)" if without["responses"] else ""
-    return f"No page: {without['candidates']} of {candidates} candidates{alone}; they support nothing."

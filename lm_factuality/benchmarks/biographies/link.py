@@ -57,12 +57,7 @@ def link(
     linking: str = "greedy",
     protocol: str = "paper",
 ) -> Links:
-    """The entity (its number) of each group.
-
-    Raises:
-        ConfigError: there is no such linking or protocol.
-    """
-    check(linking, protocol)
+    """The entity (its number) of each group."""
     order = list(range(len(entities)))
     if protocol == "code":
         order.sort(key=lambda number: entities[number])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lm_factuality.benchmarks.biographies import decompose, matrix
 from lm_factuality.benchmarks.biographies.decompose import is_abstention
@@ -36,6 +36,8 @@ class Settings:
         ConfigError: no such linking, protocol or facts.
     """
 
+    folder: ClassVar[str] = matrix.FOLDER  # of the prompts
+
     pages: Pages | None = None
     linking: str = "greedy"
     protocol: str = "paper"
@@ -46,17 +48,11 @@ class Settings:
         if self.facts not in decompose.FACTS:
             raise ConfigError(f"facts is {self.facts!r}; expected {' or '.join(decompose.FACTS)}")
 
-    @property
-    def folder(self) -> str:
-        """Of the prompts."""
-        return matrix.FOLDER
-
     def about(self, generation: Generation) -> Mapping[str, Any]:
         """What prompts say of a response besides."""
         return {}
 
     def begin(self, generation: Generation) -> JudgedBiography:
-        """A response before it is judged."""
         return begin(generation)
 
     def pairs(self, judged: JudgedBiography) -> Mapping[tuple[str, str], matrix.Pair]:
@@ -134,7 +130,7 @@ def _with_groups(judged: JudgedBiography, read: Typed[decompose.GroupsReply] | N
     return replace(judged, groups=groups, ungrouped=read.problem if read and read.value is None else None)
 
 
-def verify_all(judge: Judge, judged: Sequence[JudgedBiography], settings: Settings) -> list[JudgedBiography]:
+def verify_all(judge: Judge, judged: Sequence[JudgedBiography], settings: Settings = PAPER) -> list[JudgedBiography]:
     """With the judgement of each fact by each entity; by one without a page it is not supported, unasked."""
     judgements = matrix.judge_pairs(judge, pairs_of_all(judged, settings), settings.folder)
     return [

@@ -36,14 +36,8 @@ class Row:
     abstained: bool = False
     unscored: str | None = None
 
-    @property
-    def responded(self) -> Outcome | None:
-        """Whether there is an answer; None if the model never ended thinking."""
-        return None if self.unscored == UNFINISHED else Outcome(float(not self.abstained), self.name)
-
     @classmethod
     def of(cls, judged: JudgedBiography, protocol: str) -> Row:
-        """The row of a judged response, scored by ``protocol``."""
         scores = score(judged, protocol)
         return cls(judged.generation.name, scores, judged.abstained, why_unscored(judged, scores))
 
@@ -55,14 +49,8 @@ class Row:
 
 
 MEANS = (  # of ``Scores``, in the order of tables
-    "factscore",
-    "factscore_penalised",
-    "d_factscore",
-    "difference",
-    "num_biographies",
-    "num_entities",
-    "facts_per_response",
-    "one_bio_many_entities",
+    *("factscore", "factscore_penalised", "d_factscore", "difference"),
+    *("num_biographies", "num_entities", "facts_per_response", "one_bio_many_entities"),
 )
 BOUNDS = tuple(f"{name}_{end}" for name in ("factscore", "d_factscore") for end in ("worst", "best"))
 
@@ -139,7 +127,9 @@ def row_metrics(row: Row) -> dict[str, Any]:
         return None if found is None else Outcome(found, row.name)
 
     ends = {name: None if row.abstained else part(name, float(name.endswith("best"))) for name in BOUNDS}
-    return {**{name: part(name) for name in MEANS}, **ends, "respond_ratio": row.responded, "unscored": row.unscored}
+    # Of a model that never ended thinking it is not known whether there is an answer.
+    responded = None if row.unscored == UNFINISHED else Outcome(float(not row.abstained), row.name)
+    return {**{name: part(name) for name in MEANS}, **ends, "respond_ratio": responded, "unscored": row.unscored}
 
 
 _CLUSTERED = Aggregation(mean, clustered_stderr)
@@ -150,14 +140,7 @@ SCORES = (
     Score("difference", _CLUSTERED, DIFFERENCE, "Gap", False, note="FActScore minus D-FActScore", unit="points"),
     Score("num_biographies", _CLUSTERED, None, "Biographies", None, 1, 2, note="individuals that a reader sees in a response"),
     Score("num_entities", _CLUSTERED, None, "Entities", None, 1, 2, note="people of whom a response tells something true"),
-    Score(
-        "one_bio_many_entities",
-        _CLUSTERED,
-        SHARE,
-        "People merged",
-        False,
-        note="responses with one biography of several entities",
-    ),
+    Score("one_bio_many_entities", _CLUSTERED, SHARE, "People merged", False, note="one biography of several entities"),
     Score("facts_per_response", _CLUSTERED, None, "Facts a response", None, 1, 1),
     Score("respond_ratio", _CLUSTERED, SHARE, "Answered"),
     Score("factscore_penalised", _CLUSTERED, PRECISION),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from lm_factuality.benchmarks.biographies import matrix, method
 from lm_factuality.benchmarks.biographies.pages import EVIDENCE, nearest
@@ -21,13 +21,11 @@ class Settings(method.Settings):
     """``index`` is asked about each fact where documents have no passages; a judge sees so many ``passages``. ``kind`` is of the
     entities that may be confused, empty where there is one subject."""
 
+    folder: ClassVar[str] = "longform"
+
     index: Index | None = None
     passages: int = EVIDENCE
     kind: str = ""
-
-    @property
-    def folder(self) -> str:
-        return "longform"
 
     def about(self, generation: Generation) -> dict[str, Any]:
         return {"question": generation.question, **({"entity_kind": self.kind} if self.kind else {})}
