@@ -43,7 +43,6 @@ class Cell:
 
 
 def count(table: str, row: tuple[str, ...], column: str, number: int) -> Cell:
-    """A cell that counts."""
     return Cell(table, row, column, Measure(number, None, None, number), 1, 0)
 
 

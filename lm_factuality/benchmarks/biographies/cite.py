@@ -62,13 +62,13 @@ def cited_sentences(generation: Generation, protocol: Protocol, split: Splitter 
     for line in generation.output.splitlines():
         if not _has_words(line):  # a line of citations belongs to what stands above it
             if found:
-                found[-1] += _citations(line)
+                found[-1] += "".join(_BRACKETS.findall(line))
             continue
         own: list[str] = []
         begin = ""  # citations that the line begins with
         for sentence in split(line):
             if not own and not _has_words(sentence):
-                begin += _citations(sentence)
+                begin += "".join(_BRACKETS.findall(sentence))
                 continue
             match = _LEADING.match(sentence)
             if match and own:  # citations behind the full stop belong to what stands before it
@@ -107,10 +107,8 @@ def find_splitter(name: str) -> Splitter:
 
 
 def _fixed(sentence: str, passages: int) -> CitedSentence:
-    numbers: list[int] = []
-    for match in _BRACKETS.finditer(sentence):
-        numbers += _listed(_JOINT.sub(r"\1", match[0]))
-    distinct = list(dict.fromkeys(numbers))
+    brackets = (_JOINT.sub(r"\1", match[0]) for match in _BRACKETS.finditer(sentence))
+    distinct = list(dict.fromkeys(number for each in brackets for number in _listed(each)))
     cited = tuple(number - 1 for number in distinct if 1 <= number <= passages)
     return CitedSentence(sentence, _BRACKETS.sub("", sentence).strip(), cited, len(distinct) - len(cited))
 
@@ -118,11 +116,6 @@ def _fixed(sentence: str, passages: int) -> CitedSentence:
 def _has_words(text: str) -> bool:
     """Whether there is more than citations."""
     return re.search(r"\w", _BRACKETS.sub("", text)) is not None
-
-
-def _citations(text: str) -> str:
-    """The citations of a text that has nothing else, without a full stop behind them."""
-    return "".join(_BRACKETS.findall(text))
 
 
 def _listed(numbers: str) -> list[int]:

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
 from lm_factuality.ground.errors import DataError, refuse
 from lm_factuality.ground.files import parse_json
@@ -25,7 +23,6 @@ _QUESTION = re.compile(r"^\s*tell me (?:a |the )?(?:bio|biography) of\s+(?P<name
 _DISAMBIGUATION = re.compile(r"\s*\(disambiguation\)\s*", re.IGNORECASE)
 _TITLE_LINE = re.compile(r"\n(?=Title: [^\n]+\n)")
 _TITLED = re.compile(r"Title: ([^\n]+)\n(.*)", re.DOTALL)
-
 
 _AMBIGBIO = ("d223302/Merging-Facts-Crafting-Fallacies", "2586d420d7de80f93ac34659fe32b97498cc8c0b")
 _CHATGPT, _LLAMA = "bioqa-gpt-3.5-turbo-0301-gtr-shot2-ndoc5-42", "bioqa-Llama-2-13b-chat-hf-gtr-shot2-ndoc5-42"
@@ -44,13 +41,6 @@ LLAMA_DECISIONS = _source("ambigbio_llama_decisions", _DECISIONS.format(_LLAMA),
 NAMES = _source("ambigbio_names", "AmbigBio/AmbigBio.csv", "1a7d365efcf19dde48785f0a68cee7907b23c696", 497)
 # What people saw in 300 of the responses; how many lines that makes is not said.
 PEOPLE = _source("ambigbio_people", "result/human_eval_result.csv", "d2d5c8859a99e4875db71267247b2079eb4ec2f3", 300)
-
-
-class _Doc(BaseModel):
-    index: str
-    question: str
-    name: str
-    passages: tuple[Passage, ...]
 
 
 def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Generation]:
@@ -92,8 +82,7 @@ def from_doc(doc: Mapping[str, Any], output: str) -> Generation:
     Raises:
         ValueError: it is of another task.
     """
-    known = to_model(_Doc, doc)
-    return Generation(known.index, known.question, known.name, output, known.passages)
+    return to_model(Generation, {**doc, "output": output})
 
 
 def _generation(row: Any, index: str, outputs: bool) -> Generation:
@@ -126,10 +115,7 @@ def _passages(docs: Iterable[Any]) -> tuple[Passage, ...]:
             raise ValueError(f"docs[{number}]: found {short(doc)}, expected an object with the texts title and text")
         first, *others = _TITLE_LINE.split(doc["text"])
         found.append(Passage(doc["title"].strip(), first.strip()))
-        for other in others:
-            match = _TITLED.fullmatch(other)
-            assert match is not None
-            found.append(Passage(match[1].strip(), match[2].strip()))
+        found += [Passage(title.strip(), text.strip()) for other in others for title, text in _TITLED.findall(other)]
         has_joined = has_joined or bool(others)
     return tuple(dict.fromkeys(found)) if has_joined else tuple(found)
 

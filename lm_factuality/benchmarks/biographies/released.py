@@ -79,7 +79,6 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> dict[s
 
 
 def factscore(response: DecidedResponse) -> float:
-    """The share of the facts that any page supports."""
     return sum(fact.is_supported for fact in response.facts) / len(response.facts)
 
 

@@ -54,7 +54,6 @@ class Metadata(BaseModel):
 
     @property
     def kind(self) -> str:
-        """Of the entities, empty where they are not told apart."""
         return self.entity_kind if self.entities else ""
 
 
