@@ -30,11 +30,8 @@ for _folder in sorted(Path(__file__).resolve().parent.glob("*/prompts")):
 
 @cache
 def all_benchmarks() -> tuple[Benchmark, ...]:
-    """Every benchmark that is declared, in the order of lists.
-
-    Raises:
-        ConfigError: two have the same kind, or an entry point names no ``Benchmark``.
-    """
+    """Every benchmark that is declared, in the order of lists. Raises ConfigError: two have the same kind, or an entry point
+    names no ``Benchmark``."""
     own = [
         import_module(f"{__name__}.{folder.name}.benchmark").BENCHMARK
         for folder in pkgutil.iter_modules(__path__)
@@ -66,11 +63,8 @@ def find_benchmark(kind: str) -> Benchmark | None:
 
 @cache
 def all_sources() -> dict[str, Source]:
-    """The published files that the benchmarks read, by name.
-
-    Raises:
-        ConfigError: two benchmarks call different files by one name.
-    """
+    """The published files that the benchmarks read, by name. Raises ConfigError: two benchmarks call different files by one
+    name."""
     found: dict[str, Source] = {}
     for benchmark in all_benchmarks():
         for source in benchmark.sources:
@@ -81,11 +75,7 @@ def all_sources() -> dict[str, Source]:
 
 
 def find_source(name: str) -> Source:
-    """The published file called ``name``.
-
-    Raises:
-        ConfigError: there is none; the text lists those there are.
-    """
+    """The published file called ``name``. Raises ConfigError: there is none; the text lists those there are."""
     sources = all_sources()
     if name in sources:
         return sources[name]
@@ -99,11 +89,8 @@ def generation_names() -> list[str]:
 
 
 def find_generation(name: str, metadata: Mapping[str, Any] | None = None) -> Generation:
-    """What a judge does for the benchmark called ``name``, with the settings of ``metadata``.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """What a judge does for the benchmark called ``name``, with the settings of ``metadata``. Raises ConfigError: there is
+    none."""
     benchmark = find_benchmark(name)
     if benchmark is None or benchmark.generation is None:
         known = generation_names()

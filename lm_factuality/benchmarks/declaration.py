@@ -300,11 +300,8 @@ class Benchmark:
     people: People | None = None
 
     def __post_init__(self) -> None:
-        """
-        Raises:
-            ConfigError: the kind or the page is no name that files and results can have, two scores have one name, or a headline
-                is none of the scores; or the prompts of another folder are called by its kind.
-        """
+        """Raises ConfigError: the kind or the page is no name that files and results can have, two scores have one name, or a
+        headline is none of the scores; or the prompts of another folder are called by its kind."""
         for name in (self.kind, self.page or self.kind):
             if not _NAME.fullmatch(name) or name in _RESERVED:
                 expected = f"small letters, digits and underscores, and none of {', '.join(_RESERVED)}"

@@ -82,11 +82,7 @@ class Pair:
 
 @contextmanager
 def reading(result: TaskResult, sample: Sample) -> Iterator[None]:
-    """Around what a benchmark makes of a sample.
-
-    Raises:
-        DataError: it is not a sample of this task.
-    """
+    """Around what a benchmark makes of a sample. Raises DataError: it is not a sample of this task."""
     try:
         yield
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
@@ -97,21 +93,14 @@ def reading(result: TaskResult, sample: Sample) -> Iterator[None]:
 
 
 def row_of(result: TaskResult, samples: Samples, sample: Sample) -> SampleRow:
-    """A sample as its benchmark shows it.
-
-    Raises:
-        DataError: it is not a sample of this task.
-    """
+    """A sample as its benchmark shows it. Raises DataError: it is not a sample of this task."""
     with reading(result, sample):
         return finite(samples.row(result, sample))
 
 
 def scored_rows(result: TaskResult, samples: Samples) -> dict[str, Scored]:
-    """What the rows of a run contribute to each score; empty where the run kept none.
-
-    Raises:
-        DataError: the samples cannot be read.
-    """
+    """What the rows of a run contribute to each score; empty where the run kept none. Raises DataError: the samples cannot be
+    read."""
     parts: dict[str, dict[str, tuple[str, Counts]]] = {}
     for sample in read_samples(result.samples) if result.samples else ():
         row = row_of(result, samples, sample)
@@ -130,11 +119,8 @@ def compared_scores(benchmark: Benchmark, names: Sequence[str]) -> list[Score]:
 
 
 def compare(one: Scored, other: Scored, score: Score) -> Pair | None:
-    """The pair; None if no row has a score of both, or the score is not defined on these rows.
-
-    Raises:
-        ValueError: the models' parts in a row are not of the same form.
-    """
+    """The pair; None if no row has a score of both, or the score is not defined on these rows. Raises ValueError: the models'
+    parts in a row are not of the same form."""
     a, b, clusters = one.counts, other.counts, one.clusters
     if one.keys != other.keys:
         places = {key: place for place, key in enumerate(other.keys)}

@@ -55,10 +55,7 @@ def is_number(value: float) -> bool:
 
 def finite(row: SampleRow) -> SampleRow:
     """The same row, with None in place of numbers that are not finite (see ``is_number``): no page and no score holds those.
-
-    Raises:
-        TypeError: what rows are known by or grouped by is no text, or a score has no counts.
-    """
+    Raises TypeError: what rows are known by or grouped by is no text, or a score has no counts."""
     for each in (row.key, row.cluster, row.title, *row.facets):
         if not isinstance(each, str):
             raise TypeError(f"found {repr(each)[:60]}, expected a text")

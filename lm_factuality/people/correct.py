@@ -45,11 +45,8 @@ class Row:
 
 
 def correct(result: TaskResult, key_file: Path, label_files: Sequence[Path]) -> Correction:
-    """The scores of a task corrected by the labels on a sheet that was drawn from its samples.
-
-    Raises:
-        DataError: files that cannot be used, a sheet of other samples, or labels that decide no sample.
-    """
+    """The scores of a task corrected by the labels on a sheet that was drawn from its samples. Raises DataError: files that
+    cannot be used, a sheet of other samples, or labels that decide no sample."""
     key, benchmark = read_key(key_file), find_benchmark(result.kind)
     if benchmark is None or result.samples is None:
         raise DataError(f"{result.task}: has no samples that people can be asked about")
@@ -82,11 +79,7 @@ def correct(result: TaskResult, key_file: Path, label_files: Sequence[Path]) -> 
 
 
 def rows_of(benchmark: Benchmark, result: TaskResult, key: Key, labels: Labels) -> tuple[list[Row], dict[str, int]]:
-    """The samples of a task, and how many are left out, by the reason.
-
-    Raises:
-        DataError: the sheet is not of these samples.
-    """
+    """The samples of a task, and how many are left out, by the reason. Raises DataError: the sheet is not of these samples."""
     people, shown = benchmark.people, benchmark.samples
     if people is None or shown is None or result.samples is None:
         raise DataError(f"{result.task}: has no samples that people can be asked about")

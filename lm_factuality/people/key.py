@@ -86,11 +86,7 @@ class Key:
 
 
 def read_key(path: Path) -> Key:
-    """The key of a sheet.
-
-    Raises:
-        DataError: it cannot be read, is no key, or was changed since the sheet was made.
-    """
+    """The key of a sheet. Raises DataError: it cannot be read, is no key, or was changed since the sheet was made."""
     try:
         key = to_model(Key, parse_json(read_text(path, _EXPECTED)))
     except ValueError as error:

@@ -39,11 +39,8 @@ class Labels:
 
 def read_labels(paths: Sequence[Path], key: Key) -> Labels:
     """The answers in all files, held against the key of their sheet. An item that a person saw twice counts once in ``decided``,
-    as it was answered first.
-
-    Raises:
-        DataError: a file cannot be read, or lines are no labels of this sheet: every problem of all files.
-    """
+    as it was answered first. Raises DataError: a file cannot be read, or lines are no labels of this sheet: every problem of all
+    files."""
     known = {str(entry.number): entry for entry in key.items}
     found: dict[tuple[int, str], tuple[Label, str]] = {}
     problems: list[str] = []

@@ -30,11 +30,8 @@ Both: TypeAlias = tuple[Measured, Measured]
 
 
 def read_both(paths: Sequence[Path], key: Key, labels: Labels) -> list[Both]:
-    """What the responses of the sheet's runs score, where people's answers decide that.
-
-    Raises:
-        DataError: ``paths`` have not all of the samples that the sheet was made of.
-    """
+    """What the responses of the sheet's runs score, where people's answers decide that. Raises DataError: ``paths`` have not all
+    of the samples that the sheet was made of."""
     found = []
     wanted = {(source.task, source.samples_sha256): source.model for source in key.sources}
     for file in read_results_files(paths):
@@ -57,12 +54,8 @@ def _measured(model: str, parts: Mapping[str, Counts]) -> Measured:
 
 def match(people: Sequence[Measured], judge: Sequence[Measured]) -> tuple[list[Both], tuple[int, int]]:
     """Both sides by model and index, or by model and name where one side has no indexes, with the mean of several people; and how
-    many responses only people, or only the judge, measured.
-
-    Raises:
-        DataError: a model that only people have measured, two results of one response, nothing in common, or an index that is
-            one name's for people and another's in the results.
-    """
+    many responses only people, or only the judge, measured. Raises DataError: a model that only people have measured, two results
+    of one response, nothing in common, or an index that is one name's for people and another's in the results."""
     by_index = all(each.index for each in (*people, *judge))
     theirs, ours = _keyed(people, by_index), _keyed(judge, by_index)
     models, known = (list(dict.fromkeys(each.model for each in side)) for side in (people, judge))

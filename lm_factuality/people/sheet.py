@@ -42,11 +42,8 @@ def draw(
     units: Sequence[tuple[int, Unit]], count: int, by: Sequence[str], rng: random.Random
 ) -> tuple[list[Drawn], list[Stratum]]:
     """``count`` of ``units`` in random order: from all alike, or from the strata that they fall into ``by``, as many from each as
-    from any other that is large enough. Within a stratum each unit is as likely as another.
-
-    Raises:
-        ConfigError: more than there are, fewer than there are strata, or strata that the units do not have.
-    """
+    from any other that is large enough. Within a stratum each unit is as likely as another. Raises ConfigError: more than there
+    are, fewer than there are strata, or strata that the units do not have."""
     known = sorted({name for _, unit in units for name, value in unit.strata.items() if value})
     if unknown := next((name for name in by if name not in known), None):
         raise ConfigError(f"--stratify {unknown!r}: expected {listed(known) or 'none'}{did_you_mean(unknown, known)}")
@@ -105,11 +102,8 @@ def make_sheet(
 
 
 def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
-    """Writes ``NAME.html`` (unless ``csv_only``), ``NAME.csv`` and ``NAME.key.json``, NAME being that of ``out``.
-
-    Raises:
-        DataError: they cannot be written, or there is the key of another sheet, without which its labels are lost.
-    """
+    """Writes ``NAME.html`` (unless ``csv_only``), ``NAME.csv`` and ``NAME.key.json``, NAME being that of ``out``. Raises
+    DataError: they cannot be written, or there is the key of another sheet, without which its labels are lost."""
     page, table, key = (out.with_suffix(ending) for ending in (".html", ".csv", ".key.json"))
     if key.exists() and (other := read_key(key).sheet) != sheet.key.sheet:
         raise DataError(f"{key}: is the key of sheet {other}, whose labels nobody could read without it; choose another --out")

@@ -57,10 +57,7 @@ class StepTrial:
     """A step on the released responses; the ``Trial`` of a setting."""
 
     def __init__(self, name: str, wanted: Wanted) -> None:
-        """
-        Raises:
-            ConfigError, DataError: files that cannot be used, or that say nothing of the step.
-        """
+        """Raises ConfigError, DataError: files that cannot be used, or that say nothing of the step."""
         step = STEPS[name]
         if len(wanted.files) % 2:
             raise ConfigError(f"--data: expected generations and their decisions in turn, found {len(wanted.files)} of them")

@@ -82,11 +82,8 @@ def cited_sentences(generation: Generation, protocol: Protocol, split: Splitter 
 
 
 def find_splitter(name: str) -> Splitter:
-    """``rules``: the suite's own; ``punkt``: NLTK's, which ALCE uses.
-
-    Raises:
-        ConfigError: no such splitter, or NLTK or its data is not on this machine.
-    """
+    """``rules``: the suite's own; ``punkt``: NLTK's, which ALCE uses. Raises ConfigError: no such splitter, or NLTK or its data
+    is not on this machine."""
     if name == "rules":
         return split_sentences
     if name != "punkt":

@@ -55,11 +55,7 @@ def is_decision_file(path: Path) -> bool:
 
 
 def read_decisions(path: Path) -> Decisions:
-    """The decisions of one model.
-
-    Raises:
-        DataError: the file cannot be read; or every row that is not as expected, and how.
-    """
+    """The decisions of one model. Raises DataError: the file cannot be read; or every row that is not as expected, and how."""
     try:
         content = parse_json(read_text(path, _EXPECTED), is_shared=False)
     except ValueError as error:

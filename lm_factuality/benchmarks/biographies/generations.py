@@ -45,10 +45,7 @@ PEOPLE = _source("ambigbio_people", "result/human_eval_result.csv", "d2d5c8859a9
 
 def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Generation]:
     """The rows of all files, numbered from 0 through all of them; without ``outputs`` a row needs none, and has an empty one.
-
-    Raises:
-        DataError: every row that cannot be used, and why; a file that cannot be read or holds no rows.
-    """
+    Raises DataError: every row that cannot be used, and why; a file that cannot be read or holds no rows."""
     found: list[Generation] = []
     problems: list[str] = []
     for path in paths:
@@ -77,11 +74,7 @@ def to_doc(generation: Generation) -> dict[str, Any]:
 
 
 def from_doc(doc: Mapping[str, Any], output: str) -> Generation:
-    """The generation of a document of ``to_doc``.
-
-    Raises:
-        ValueError: it is of another task.
-    """
+    """The generation of a document of ``to_doc``. Raises ValueError: it is of another task."""
     return to_model(Generation, {**doc, "output": output})
 
 
@@ -137,11 +130,8 @@ def _rows(path: Path) -> list[Any]:
 
 def read_names(path: Path) -> list[str]:
     """The names of ``AmbigBio.csv`` (a line: the question, a tab, a list with the name in Python's form) or of a file with a name
-    a line; without "(disambiguation)", in their order, repeated ones once.
-
-    Raises:
-        DataError: the file cannot be read, holds no names, or lines are bad; each is named.
-    """
+    a line; without "(disambiguation)", in their order, repeated ones once. Raises DataError: the file cannot be read, holds no
+    names, or lines are bad; each is named."""
     names, problems = [], []
     for number, line in lines_of(path, "expected AmbigBio.csv, or a name a line"):
         try:

@@ -144,11 +144,8 @@ AMBIGBIO = AmbigBio()
 
 
 def generation(metadata: Mapping[str, Any]) -> AmbigBio:
-    """With the settings of a run; ``knowledge`` is a file of pages, or that of the documents.
-
-    Raises:
-        ConfigError, DataError: a setting is wrong, or the pages cannot be used.
-    """
+    """With the settings of a run; ``knowledge`` is a file of pages, or that of the documents. Raises ConfigError, DataError: a
+    setting is wrong, or the pages cannot be used."""
     source = str(metadata.get("knowledge") or DOCUMENTS)
     pages = None if source == DOCUMENTS else Knowledge(Path(source))
     said = {name: str(metadata[name]) for name in ("linking", "facts", "protocol") if name in metadata}

@@ -65,10 +65,7 @@ def link(
 
 
 def check(linking: str, protocol: str) -> None:
-    """
-    Raises:
-        ConfigError: there is no such linking or protocol.
-    """
+    """Raises ConfigError: there is no such linking or protocol."""
     for kind, given, known in (("linking", linking, tuple(LINKINGS)), ("protocol", protocol, PROTOCOLS)):
         if given not in known:
             raise ConfigError(f"{kind}: found {given!r}, expected {' or '.join(known)}{did_you_mean(given, known)}")

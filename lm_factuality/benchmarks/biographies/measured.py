@@ -38,11 +38,8 @@ class Columns(BaseModel):
 
 
 def read_columns(path: Path) -> Columns:
-    """A YAML such as ``configs/people/ambigbio.yaml``.
-
-    Raises:
-        ConfigError: it cannot be read, or is none; everything that is wrong.
-    """
+    """A YAML such as ``configs/people/ambigbio.yaml``. Raises ConfigError: it cannot be read, or is none; everything that is
+    wrong."""
     return read_settings(Columns, read_config(path), str(path))
 
 

@@ -76,11 +76,8 @@ def longest(passages: Sequence[str], count: int) -> tuple[str, ...]:
 
 
 def judge_biographies(judge: Judge, generations: Sequence[Generation], settings: Settings = PAPER) -> list[JudgedBiography]:
-    """Each of ``generations`` with its facts, groups, judgements and links, in order.
-
-    Raises:
-        BackendDown, DataError: as ``Judge.ask`` raises them; nothing that was answered is lost.
-    """
+    """Each of ``generations`` with its facts, groups, judgements and links, in order. Raises BackendDown, DataError: as
+    ``Judge.ask`` raises them; nothing that was answered is lost."""
     judged = [settings.begin(generation) for generation in generations]
     judged = decompose_all(judge, judged, settings)
     judged = group_all(judge, judged, settings)

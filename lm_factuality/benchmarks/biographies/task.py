@@ -51,11 +51,7 @@ class _Prompt(BaseModel):
 
 class AuthorsPrompt:
     """One prompt: of ``place``, a checkout of d223302/Merging-Facts-Crafting-Fallacies, the one called ``name`` (one of
-    ``NAMES``), or the file ``place``.
-
-    Raises:
-        ConfigError: there is no such prompt, or it is not in ALCE's format.
-    """
+    ``NAMES``), or the file ``place``. Raises ConfigError: there is no such prompt, or it is not in ALCE's format."""
 
     def __init__(self, place: Path, name: str) -> None:
         if name not in NAMES:
@@ -138,11 +134,7 @@ class AmbigBioTask(JudgedTask):
 
 def _renderer(kind: str, prompts: Any, prompt: Any) -> tuple[dict[str, Any], Callable[[Mapping[str, Any]], str]]:
     """What results say of the prompt, and how it is made from a document: with the suite's demonstrations called ``kind``, or as
-    the authors' own ``prompt`` out of the checkout or file ``prompts``.
-
-    Raises:
-        ConfigError: there are none.
-    """
+    the authors' own ``prompt`` out of the checkout or file ``prompts``. Raises ConfigError: there are none."""
     folder = tasks_folder() / "ambigbio"
     demonstrations: dict[str, Any] = json.loads((folder / "demonstrations.json").read_text(encoding="utf-8"))
     if kind not in demonstrations:

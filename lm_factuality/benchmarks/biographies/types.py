@@ -120,21 +120,14 @@ def to_record(judged: JudgedBiography) -> dict[str, Any]:
 
 
 def from_record(record: Any) -> JudgedBiography:
-    """The inverse of ``to_record``; other keys do not matter.
-
-    Raises:
-        ValueError: a key is missing or holds something else, or parts do not fit together: a matrix of another shape than facts
-            by entities, groups of facts and links to entities that are not there, a fact in two groups.
-    """
+    """The inverse of ``to_record``; other keys do not matter. Raises ValueError: a key is missing or holds something else, or
+    parts do not fit together: a matrix of another shape than facts by entities, groups of facts and links to entities that are
+    not there, a fact in two groups."""
     return _parse(record).judged
 
 
 def read_lines(path: Path) -> list[Record]:
-    """All lines of a ``verdicts.jsonl``.
-
-    Raises:
-        DataError: the file cannot be read, or lines are no records; they are named.
-    """
+    """All lines of a ``verdicts.jsonl``. Raises DataError: the file cannot be read, or lines are no records; they are named."""
     return records.read_lines(path, _parse, "make it with: lm-factuality judge ambigbio ... --out DIR")
 
 

@@ -55,10 +55,7 @@ class LongForm(AmbigBio):
         return super().check(doc, responses) or (_NO_INDEX if lacks_index else None)
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
-        """
-        Raises:
-            DataError: the index is not there that finds the passages.
-        """
+        """Raises DataError: the index is not there that finds the passages."""
         if self.settings.index is None and any(doc["evidence"] == INDEX for doc in docs):
             raise DataError(f"{self.name}: {_NO_INDEX}")
         return super().judge(judge, docs, responses)
@@ -92,11 +89,8 @@ class LongForm(AmbigBio):
 
 
 def generation(metadata: Mapping[str, Any]) -> LongForm:
-    """With the settings of a run; of ``knowledge`` the folder of an index counts, for documents hold the pages themselves.
-
-    Raises:
-        DataError: the index cannot be used.
-    """
+    """With the settings of a run; of ``knowledge`` the folder of an index counts, for documents hold the pages themselves. Raises
+    DataError: the index cannot be used."""
     path = Path(str(metadata.get("knowledge") or DOCUMENTS))
     knowledge = open_knowledge(path) if metadata.get("knowledge") and path.is_dir() else None
     kind = str(metadata.get("entity_kind") or "entity") if is_true(metadata.get("entities")) is True else ""

@@ -52,11 +52,7 @@ class _Page(BaseModel):
 
 
 def open_knowledge(path: Path) -> Knowledge | Index:
-    """The index in a folder, or the pages in a SQLite file.
-
-    Raises:
-        DataError: it cannot be used.
-    """
+    """The index in a folder, or the pages in a SQLite file. Raises DataError: it cannot be used."""
     return open_index(path) if path.is_dir() else Knowledge(path)
 
 

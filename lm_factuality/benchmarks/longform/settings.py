@@ -76,11 +76,7 @@ class LongFormTask(NamedTuple):
 
 
 def parse_task(config: Mapping[str, Any]) -> LongFormTask:
-    """The task that a config describes.
-
-    Raises:
-        ConfigError: listing every key that is unknown, missing or of the wrong type.
-    """
+    """The task that a config describes. Raises ConfigError: listing every key that is unknown, missing or of the wrong type."""
     given, path = metadata_of(config), config.get("dataset_path")
     columns = given.get("columns")
     in_column = isinstance(columns, Mapping) and bool(columns.get("passages"))
