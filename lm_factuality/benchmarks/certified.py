@@ -7,12 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from judges.templates import Prompts
+from judges.templates import Prompts, prompt_names
 from lm_factuality import __version__
 from lm_factuality.benchmarks import all_benchmarks
 from lm_factuality.benchmarks.certifiable import Certifiable, is_interval, mapping, unscored_of, whole_scores
 from lm_factuality.benchmarks.declaration import Benchmark
-from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.statistics import Z95
 from lm_factuality.harness.outputs import Corrected, TaskResult, number_of
 
@@ -90,7 +89,8 @@ def _wrong_prompts(
     if set(hashes) not in setting.prompts or not all(_HASH.fullmatch(str(each)) for each in hashes.values()):
         yield f"its prompt_hashes are not those of the prompts of {setting.name}; certify again"
     for name in sorted(set(hashes) - {"authors"} - set(own)):
-        if content["suite_version"] == __version__ and hashes[name] != _suites(name):
+        known = name in prompt_names()
+        if content["suite_version"] == __version__ and not (known and hashes[name] == Prompts().hash(name)):
             yield f"its prompt {name[:60]} is not that of suite {__version__}; certify again"
     run = judge.get("prompt_hashes") or {}
     for name in sorted(set(run) & {*hashes, *own}):
@@ -120,13 +120,6 @@ def _wrong_scores(content: Mapping[str, Any], setting: Certifiable) -> Iterator[
 def _are_same(expected: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
     pairs = [(one, number_of(given.get(key)), given.get(key)) for key, one in expected.items()]
     return all(one is raw is None or (None not in (one, other) and abs(one - other) <= _CLOSE) for one, other, raw in pairs)
-
-
-def _suites(name: str) -> str | None:
-    try:
-        return Prompts().hash(name)
-    except ConfigError:
-        return None
 
 
 def by_certificate(benchmark: Benchmark, task: TaskResult, metric: str) -> Corrected | str | None:

@@ -133,10 +133,6 @@ class StepTrial:
         return self._step.measure.to_scores(self._step.measure.total(tallies))
 
 
-def _to_group(known: Known) -> Parts:
-    return [known.judged] if known.judged.sentences and sum(len(facts) for _, facts in known.groups) > 1 else []
-
-
 def _to_link(known: Known) -> Parts:
     """The facts in groups; with one candidate there is nothing to choose."""
     groups = tally.linkable(known)
@@ -156,25 +152,11 @@ def _to_verify(known: Known) -> Parts:
     return [replace(known.judged, facts=tuple(each), entities=(entity,)) for entity, each in facts.items()]
 
 
-def _all_supported(known: Known, given: Parts) -> Parts:
-    return [replace(each, matrix=((_SUPPORTED,),) * len(each.facts)) for each in given]
-
-
 def _first_retrieved(known: Known, given: Parts) -> Parts:
     """Every group is of the same entity."""
     (each,) = given
     cells = tuple((_SUPPORTED,) * len(each.entities) for _ in each.facts)
     return [replace(each, matrix=cells, links=(0,) * len(each.groups))]
-
-
-def _together(known: Known, given: Parts) -> Parts:
-    (each,) = given
-    return [replace(each, groups=(tuple(range(len(each.facts))),))]
-
-
-def _sentences(known: Known, given: Parts) -> Parts:
-    (each,) = given
-    return [replace(each, facts=tuple(Fact(text, number) for number, text in enumerate(each.sentences)))]
 
 
 STEPS = {
@@ -183,9 +165,19 @@ STEPS = {
         lambda known: [begin(known.generation)] if known.judged.sentences else [],
         decompose_all,
         tally.decomposed,
-        {"each sentence": _sentences},
+        {
+            "each sentence": lambda known, parts: [
+                replace(each, facts=tuple(Fact(text, number) for number, text in enumerate(each.sentences))) for each in parts
+            ]
+        },
     ),
-    "grouping": Step(tally.GROUPING, _to_group, group_all, tally.grouped, {"one group": _together}),
+    "grouping": Step(
+        tally.GROUPING,
+        lambda known: [known.judged] * (bool(known.judged.sentences) and sum(len(facts) for _, facts in known.groups) > 1),
+        group_all,
+        tally.grouped,
+        {"one group": lambda known, parts: [replace(each, groups=(tuple(range(len(each.facts))),)) for each in parts]},
+    ),
     "linking": Step(
         tally.LINKING,
         _to_link,
@@ -193,7 +185,13 @@ STEPS = {
         tally.linked,
         {"first retrieved": _first_retrieved},
     ),
-    "verification": Step(tally.VERIFICATION, _to_verify, verify_all, tally.verified, {"all supported": _all_supported}),
+    "verification": Step(
+        tally.VERIFICATION,
+        _to_verify,
+        verify_all,
+        tally.verified,
+        {"all supported": lambda known, parts: [replace(each, matrix=((_SUPPORTED,),) * len(each.facts)) for each in parts]},
+    ),
 }
 _ABOUT = load_yaml(__package__, "steps.yaml")
 _BLOBS = ",".join(source.blob for source in _PUBLISHED)

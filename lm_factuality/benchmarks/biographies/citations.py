@@ -73,12 +73,14 @@ def judge_citations(
     alone = ask({(n, i): (n, (each,)) for n, citations in several.items() for i, each in enumerate(citations)})
     without = ask({(n, i): (n, several[n][:i] + several[n][i + 1 :]) for (n, i), suffices in alone.items() if suffices is False})
 
+    def is_precise(n: int, i: int) -> bool | None:
+        """ALCE's condition for a citation of a supported sentence."""
+        others = without.get((n, i))
+        return alone[n, i] if alone[n, i] is not False else None if others is None else not others
+
     def judged() -> Iterator[JudgedSentence]:
         for n, (_, sentence) in enumerate(flat):
-            precise = tuple(
-                _is_precise(alone[n, i], without.get((n, i))) if n in several else joint[n]
-                for i in range(len(sentence.citations))
-            )
+            precise = tuple(is_precise(n, i) if n in several else joint[n] for i in range(len(sentence.citations)))
             yield JudgedSentence(sentence, joint.get(n, False), precise)
 
     sentences = judged()
@@ -142,13 +144,6 @@ def to_record(judged: JudgedCitations) -> dict[str, Any]:
             for each in judged.sentences
         ],
     }
-
-
-def _is_precise(alone: bool | None, without: bool | None) -> bool | None:
-    """ALCE's condition for a citation of a supported sentence: ``without`` is what the others entail."""
-    if alone is not False:
-        return alone
-    return None if without is None else not without
 
 
 def _share(verdicts: Sequence[bool | None], unscored: bool | None) -> float | None:

@@ -45,10 +45,8 @@ def is_abstention(output: str) -> bool:
     if no_answer(text) == EMPTY:
         return True
     parts = [part for sentence in split_sentences(text) for part in _parts(sentence)]
-    declining = [_declines(part) for part in parts]
-    return any(declining) and all(
-        declines or _ASKS.match(part) is not None for declines, part in zip(declining, parts, strict=True)
-    )
+    declining = [bool(_DECLINES.match(each) or _NOTHING_FOUND.search(each)) or no_answer(each) == REFUSAL for each in parts]
+    return any(declining) and all(said or _ASKS.match(part) for said, part in zip(declining, parts, strict=True))
 
 
 def _parts(sentence: str) -> list[str]:
@@ -58,10 +56,6 @@ def _parts(sentence: str) -> list[str]:
     if not re.search(r"\w", sentence[start:]):
         return [sentence]
     return [part for part in _TURN.split(sentence[start:]) if re.search(r"\w", part)]
-
-
-def _declines(part: str) -> bool:
-    return bool(_DECLINES.match(part) or _NOTHING_FOUND.search(part)) or no_answer(part) == REFUSAL
 
 
 FACTS = ("standalone", "as_written")

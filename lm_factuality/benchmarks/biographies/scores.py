@@ -119,11 +119,12 @@ def of_any(row: Sequence[Judgement]) -> Outcome:
 def of_groups(judged: JudgedBiography) -> list[Outcome]:
     """What the page of its individual's entity says of each fact that is in a group, in the order of groups. Where the
     individual has no entity a fact is not supported, or unscored if a page that might be the one has no verdict."""
-    return [
-        _without_entity(judged.matrix[fact]) if entity is None else judged.matrix[fact][entity].outcome
-        for group, entity in zip(judged.groups, judged.links, strict=True)
-        for fact in group
-    ]
+    found: list[Outcome] = []
+    for group, entity in zip(judged.groups, judged.links, strict=True):
+        for row in (judged.matrix[fact] for fact in group):
+            outcome = of_any(row) if entity is None else row[entity].outcome
+            found.append("not_supported" if entity is None and outcome == "supported" else outcome)
+    return found
 
 
 def difference(judged: JudgedBiography) -> float | None:
@@ -171,8 +172,3 @@ def kind_of(biographies: int, entities: int) -> BiographyKind:
 def is_without_page(judgement: Judgement) -> bool:
     """Whether the entity has no page, so that nobody was asked."""
     return judgement.reason.startswith(NO_PAGE) and not judgement.evidence
-
-
-def _without_entity(row: Sequence[Judgement]) -> Outcome:
-    outcome = of_any(row)
-    return "not_supported" if outcome == "supported" else outcome
