@@ -60,8 +60,7 @@ def _agree(parsed: argparse.Namespace) -> int:
 def _of_sheet(parsed: argparse.Namespace) -> tuple[list[Cell], list[str]]:
     from lm_factuality.benchmarks import find_benchmark
     from lm_factuality.people.agreement import agreement_of
-    from lm_factuality.people.key import read_key
-    from lm_factuality.people.labels import read_labels
+    from lm_factuality.people.labels import read_key, read_labels
     from lm_factuality.people.responses import read_both, responses_of
 
     key, notes = read_key(parsed.key), []

@@ -25,7 +25,7 @@ def plan_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _tasks_of_sheet(parsed: argparse.Namespace) -> list[tuple[ResultsFile, TaskResult]]:
-    from lm_factuality.people.key import read_key
+    from lm_factuality.people.labels import read_key
     from lm_factuality.results.read import read_results_files
 
     wanted = {each.task for each in read_key(parsed.key).sources}
@@ -67,8 +67,7 @@ def plan(parsed: argparse.Namespace) -> int:
     """
     from lm_factuality.benchmarks import find_benchmark
     from lm_factuality.people.correct import plan_labels, rows_of
-    from lm_factuality.people.key import read_key
-    from lm_factuality.people.labels import read_labels
+    from lm_factuality.people.labels import read_key, read_labels
 
     if not parsed.width > 0:
         raise ConfigError(f"--width {parsed.width:g}: expected more than 0")

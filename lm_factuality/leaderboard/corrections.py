@@ -10,7 +10,7 @@ from lm_factuality.harness.outputs import TaskResult, corrected_beside
 from lm_factuality.leaderboard.runs import without_folder
 from lm_factuality.leaderboard.submission import Refusal, Submission
 from lm_factuality.people.correct import correct
-from lm_factuality.people.key import read_key
+from lm_factuality.people.labels import read_key
 from lm_factuality.people.sheet import draw
 from lm_factuality.people.units import read_pool
 from lm_factuality.results.corrected import read_correction

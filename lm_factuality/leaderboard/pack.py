@@ -31,7 +31,7 @@ from lm_factuality.leaderboard.submission import (
 )
 from lm_factuality.leaderboard.weights import weights_hash
 from lm_factuality.people.correct import correct
-from lm_factuality.people.key import read_key
+from lm_factuality.people.labels import read_key
 from lm_factuality.results.corrected import write_correction
 from lm_factuality.results.read import date_of, read_results_files
 

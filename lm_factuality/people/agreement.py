@@ -15,8 +15,7 @@ from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.packaged import load_yaml
 from lm_factuality.ground.plots import new_figure, save_figure
 from lm_factuality.ground.settings import Number
-from lm_factuality.people.key import Entry, Key
-from lm_factuality.people.labels import Labels
+from lm_factuality.people.labels import Entry, Key, Labels
 
 Figures = dict[str, dict[str, dict[str, Number]]]
 """Published values as they are printed, by table, column and row (cells with `` | `` between them), as in

@@ -21,8 +21,7 @@ from lm_factuality.ground.ppi import Units, estimate
 from lm_factuality.ground.statistics import Z95
 from lm_factuality.harness.outputs import Corrected, TaskResult
 from lm_factuality.harness.samples import read_samples
-from lm_factuality.people.key import Key, read_key
-from lm_factuality.people.labels import Labels, read_labels
+from lm_factuality.people.labels import Key, Labels, read_key, read_labels
 from lm_factuality.people.units import units_of_run
 from lm_factuality.results.corrected import Correction
 

@@ -20,8 +20,7 @@ from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.statistics import average, defined
 from lm_factuality.people.agreement import Cell, count
 from lm_factuality.people.correct import rows_of
-from lm_factuality.people.key import Key
-from lm_factuality.people.labels import Labels
+from lm_factuality.people.labels import Key, Labels
 from lm_factuality.results.read import read_results_files
 
 OVERALL = "Overall"

@@ -11,8 +11,7 @@ from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, li
 from lm_factuality.ground.files import write_json, write_text
 from lm_factuality.ground.html import one_file, read_asset, read_file
 from lm_factuality.ground.tables import write_table
-from lm_factuality.people.key import Entry, Key, Stratum, read_key
-from lm_factuality.people.labels import BESIDE, COLUMNS
+from lm_factuality.people.labels import BESIDE, COLUMNS, Entry, Key, Stratum, read_key
 from lm_factuality.people.units import Pool
 
 _APART = 10  # items at least between an item and its repetition, where there are so many

@@ -13,7 +13,7 @@ from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, li
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import read_samples
-from lm_factuality.people.key import Source
+from lm_factuality.people.labels import Source
 from lm_factuality.results.read import read_results_files
 
 _SAMPLES = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT[^/]*)\.jsonl")

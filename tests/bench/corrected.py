@@ -26,9 +26,8 @@ from tqdm import tqdm
 from judges.config import load_judge_config
 from judges.judge import Judge
 from lm_factuality.benchmarks import find_generation
-from lm_factuality.benchmarks.biographies.decisions import read_decisions
+from lm_factuality.benchmarks.biographies.decisions import match, read_decisions
 from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
-from lm_factuality.benchmarks.biographies.known import match
 from lm_factuality.benchmarks.biographies.released import factscore, grouped_score
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.paired import slopes

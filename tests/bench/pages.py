@@ -14,9 +14,8 @@ from pathlib import Path
 
 from judges.config import JudgeConfig
 from judges.judge import Judge
-from lm_factuality.benchmarks.biographies.decisions import read_decisions
+from lm_factuality.benchmarks.biographies.decisions import match, read_decisions
 from lm_factuality.benchmarks.biographies.generations import read_generations
-from lm_factuality.benchmarks.biographies.known import match
 from lm_factuality.benchmarks.biographies.matrix import Key, Pair, pairs_of, plan_pairs
 from lm_factuality.benchmarks.biographies.pages import DocumentPages
 from lm_factuality.benchmarks.biographies.types import Fact

@@ -16,7 +16,7 @@ from lm_factuality.leaderboard.site.board import to_board
 from lm_factuality.leaderboard.site.entries import to_entry
 from lm_factuality.leaderboard.site.pages import model_page, table_pages
 from lm_factuality.leaderboard.submission import read_submission
-from lm_factuality.people.key import read_key
+from lm_factuality.people.labels import read_key
 from lm_factuality.people.sheet import make_sheet, write_sheet
 from lm_factuality.people.units import read_pool
 from tests.leaderboard.conftest import MODEL

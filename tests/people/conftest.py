@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lm_factuality.benchmarks.felm_gen.metrics import row_metrics
-from lm_factuality.people.key import Key
+from lm_factuality.people.labels import Key
 from lm_factuality.people.sheet import Sheet, make_sheet
 from lm_factuality.people.units import read_pool
 from tests.report.conftest import HOSTILE, browser

@@ -9,8 +9,7 @@ from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, recall_s
 from lm_factuality.ground.agreement import fleiss, krippendorff
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.people.agreement import JUDGE, TOGETHER, agreement_of
-from lm_factuality.people.key import Entry, Key, Source
-from lm_factuality.people.labels import Label, Labels, read_labels
+from lm_factuality.people.labels import Entry, Key, Label, Labels, Source, read_labels
 
 SEGMENT = ("factual", "wrong")
 

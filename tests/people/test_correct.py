@@ -12,7 +12,7 @@ from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.ppi import Units, estimate
-from lm_factuality.people.key import read_key
+from lm_factuality.people.labels import read_key
 from lm_factuality.people.sheet import make_sheet, write_sheet
 from lm_factuality.people.units import read_pool
 from lm_factuality.report.build import choose

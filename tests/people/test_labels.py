@@ -9,8 +9,7 @@ import pytest
 
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import write_json
-from lm_factuality.people.key import read_key
-from lm_factuality.people.labels import COLUMNS, read_labels
+from lm_factuality.people.labels import COLUMNS, read_key, read_labels
 from lm_factuality.people.sheet import write_sheet
 from tests.people.conftest import answers
 

@@ -13,8 +13,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from lm_factuality.people.key import read_key
-from lm_factuality.people.labels import read_labels
+from lm_factuality.people.labels import read_key, read_labels
 from lm_factuality.people.sheet import make_sheet, write_sheet
 from lm_factuality.people.units import read_pool
 from tests.people.conftest import answers

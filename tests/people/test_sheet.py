@@ -11,7 +11,7 @@ import pytest
 from lm_factuality.benchmarks.asked import Unit
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.people.key import read_key
+from lm_factuality.people.labels import read_key
 from lm_factuality.people.sheet import build_page, make_sheet, write_sheet
 from lm_factuality.people.units import read_pool
 from tests.conftest import example_row

@@ -13,7 +13,7 @@ from typing import Any
 
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies import tally
-from lm_factuality.benchmarks.biographies.decisions import read_decisions
+from lm_factuality.benchmarks.biographies.decisions import Known, match, read_decisions
 from lm_factuality.benchmarks.biographies.generations import (
     AMBIGBIO,
     AMBIGBIO_DECISIONS,
@@ -21,7 +21,6 @@ from lm_factuality.benchmarks.biographies.generations import (
     LLAMA_DECISIONS,
     read_generations,
 )
-from lm_factuality.benchmarks.biographies.known import Known, match
 from lm_factuality.benchmarks.biographies.method import PAPER, begin, decompose_all, group_all, link_entities, verify_all
 from lm_factuality.benchmarks.biographies.tally import Measure, Tally
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from judges.lexical.words import STOPWORDS, read_patterns
-from lm_factuality.benchmarks.biographies.known import Known, words
+from lm_factuality.benchmarks.biographies.decisions import Known, words
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.ground.statistics import defined
 

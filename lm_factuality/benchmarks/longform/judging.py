@@ -17,8 +17,7 @@ from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_rec
 from lm_factuality.benchmarks.declaration import Recount, Row, Rows
 from lm_factuality.benchmarks.longform.method import Settings
 from lm_factuality.benchmarks.longform.metrics import Tally, row_metrics, unscored
-from lm_factuality.benchmarks.longform.rows import INDEX, open_knowledge
-from lm_factuality.benchmarks.longform.settings import K, is_true, listed
+from lm_factuality.benchmarks.longform.rows import INDEX, K, is_true, listed, open_knowledge
 from lm_factuality.ground.console import counted
 from lm_factuality.ground.errors import DataError
 from lm_factuality.harness.generation import Docs, Table, Verdict

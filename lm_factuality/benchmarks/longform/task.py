@@ -9,8 +9,7 @@ from lm_factuality.benchmarks.biographies.types import from_record
 from lm_factuality.benchmarks.longform.benchmark import BENCHMARK
 from lm_factuality.benchmarks.longform.judging import generation
 from lm_factuality.benchmarks.longform.metrics import row_metrics
-from lm_factuality.benchmarks.longform.rows import Known, open_knowledge, read_rows
-from lm_factuality.benchmarks.longform.settings import Metadata, parse_task
+from lm_factuality.benchmarks.longform.rows import Known, Metadata, open_knowledge, parse_task, read_rows
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.suite_task import Settings

@@ -16,8 +16,7 @@ from judges.judge import Judge
 from lm_factuality.benchmarks.biographies import tally
 from lm_factuality.benchmarks.biographies.benchmark import BENCHMARK
 from lm_factuality.benchmarks.biographies.certify import SETTINGS, STEPS, StepTrial
-from lm_factuality.benchmarks.biographies.decisions import DecidedFact, DecidedResponse
-from lm_factuality.benchmarks.biographies.known import Known
+from lm_factuality.benchmarks.biographies.decisions import DecidedFact, DecidedResponse, Known
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
 from lm_factuality.benchmarks.certifiable import Wanted
 from lm_factuality.benchmarks.certified import wrong_certificate

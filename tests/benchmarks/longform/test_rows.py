@@ -7,8 +7,7 @@ import shutil
 
 import pytest
 
-from lm_factuality.benchmarks.longform.rows import SOURCES, open_knowledge, read_rows
-from lm_factuality.benchmarks.longform.settings import parse_task
+from lm_factuality.benchmarks.longform.rows import SOURCES, open_knowledge, parse_task, read_rows
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.published import blob_id
 from lm_factuality.retrieval.build import build_index, build_knowledge
