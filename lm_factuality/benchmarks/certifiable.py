@@ -97,24 +97,22 @@ class JudgedStep:
 
     def certificate(self, metadata: Mapping[str, Any]) -> tuple[Certifiable, Mapping[str, Any]] | None:
         """The certificate that speaks for this step of a run, if there is one."""
-        given, found = mapping(metadata.get("judge_certificate")), self._found(metadata)
-        return (found, given[found.name]) if found is not None and self.stated(metadata).is_certified else None
+        return self._found(metadata) if self.stated(metadata).is_certified else None
 
-    def _found(self, metadata: Mapping[str, Any]) -> Certifiable | None:
+    def _found(self, metadata: Mapping[str, Any]) -> tuple[Certifiable, Mapping[str, Any]] | None:
         given = mapping(metadata.get("judge_certificate"))
-        return next((each for each in self.settings if isinstance(given.get(each.name), dict)), None)
+        return next(((each, given[each.name]) for each in self.settings if isinstance(given.get(each.name), dict)), None)
 
     def stated(self, metadata: Mapping[str, Any]) -> Stated:
         """What a task's ``metadata`` say of its judge in this step."""
-        judge, given = mapping(metadata.get("judge_config")), mapping(metadata.get("judge_certificate"))
-        found = self._found(metadata)
+        judge, found = mapping(metadata.get("judge_config")), self._found(metadata)
         step = f"{self.name} (behind {self.behind})"
         if other := [f"{key}: {metadata[key]}" for key, value in self.measured.items() if metadata.get(key, value) != value]:
             return Stated(step, f"not certified: no judge is measured with {', '.join(other)}", False)
         if found is not None:
-            own, run = mapping(given[found.name].get("prompt_hashes")), mapping(judge.get("prompt_hashes"))
+            own, run = mapping(found[1].get("prompt_hashes")), mapping(judge.get("prompt_hashes"))
             if all(own[name] == run[name] for name in set(own) & set(run)):
-                return Stated(step, _in_words(found, given[found.name]), True)
+                return Stated(step, _in_words(*found), True)
         if not self.settings:
             return Stated(step, "not certified: no released decisions to hold it against", False)
         why = "not certified" if found is None else "not certified: its certificate is of other prompts"

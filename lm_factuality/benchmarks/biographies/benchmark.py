@@ -7,8 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS, SETTINGS
-from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, AMBIGBIO_DECISIONS, LLAMA, LLAMA_DECISIONS, NAMES
-from lm_factuality.benchmarks.biographies.generations import PEOPLE as PEOPLE_FILE
+from lm_factuality.benchmarks.biographies.generations import SOURCES
 from lm_factuality.benchmarks.biographies.judging import AmbigBio, generation
 from lm_factuality.benchmarks.biographies.people import PEOPLE
 from lm_factuality.benchmarks.biographies.recount import recount
@@ -116,7 +115,7 @@ BENCHMARK = Benchmark(
     generation=generation,
     instance=instance_of("d_factscore", "D-FActScore", "d_factscore"),
     counted=answered,
-    sources=(AMBIGBIO, AMBIGBIO_DECISIONS, LLAMA, LLAMA_DECISIONS, NAMES, PEOPLE_FILE),
+    sources=SOURCES,
     former_mark="d_factscore",
     order=30,
     lead=LEAD,

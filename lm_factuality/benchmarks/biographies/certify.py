@@ -14,13 +14,7 @@ from typing import Any
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies import tally
 from lm_factuality.benchmarks.biographies.decisions import Known, match, read_decisions
-from lm_factuality.benchmarks.biographies.generations import (
-    AMBIGBIO,
-    AMBIGBIO_DECISIONS,
-    LLAMA,
-    LLAMA_DECISIONS,
-    read_generations,
-)
+from lm_factuality.benchmarks.biographies.generations import SOURCES, read_generations
 from lm_factuality.benchmarks.biographies.method import PAPER, begin, decompose_all, group_all, link_entities, verify_all
 from lm_factuality.benchmarks.biographies.tally import Measure, Tally
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
@@ -32,7 +26,7 @@ from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.ground.statistics import interval_of, pooled_interval
 from lm_factuality.harness.generation import Table
 
-_PUBLISHED = (AMBIGBIO, AMBIGBIO_DECISIONS, LLAMA, LLAMA_DECISIONS)  # each generations file before its decisions
+_PUBLISHED = SOURCES[:4]  # each generations file before its decisions
 _SEED = 0
 _RESAMPLES = 2000
 _SUPPORTED = Judgement("supported", 1.0)

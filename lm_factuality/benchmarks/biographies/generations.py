@@ -24,23 +24,23 @@ _DISAMBIGUATION = re.compile(r"\s*\(disambiguation\)\s*", re.IGNORECASE)
 _TITLE_LINE = re.compile(r"\n(?=Title: [^\n]+\n)")
 _TITLED = re.compile(r"Title: ([^\n]+)\n(.*)", re.DOTALL)
 
-_AMBIGBIO = ("d223302/Merging-Facts-Crafting-Fallacies", "2586d420d7de80f93ac34659fe32b97498cc8c0b")
+_REPOSITORY = ("d223302/Merging-Facts-Crafting-Fallacies", "2586d420d7de80f93ac34659fe32b97498cc8c0b")
 _CHATGPT, _LLAMA = "bioqa-gpt-3.5-turbo-0301-gtr-shot2-ndoc5-42", "bioqa-Llama-2-13b-chat-hf-gtr-shot2-ndoc5-42"
-
-
-def _source(name: str, path: str, blob: str, rows: int = 500) -> Source:
-    return Source(name, *_AMBIGBIO, path, blob, "not stated", rows)
-
-
-# The names' questions and passages, with what ChatGPT and Llama-2-13b-chat wrote, and what the authors' pipeline decided on that.
-AMBIGBIO = _source("ambigbio", f"result/alce_output/{_CHATGPT}.json", "641f01484b28bf9ef3b740b7e5e115a1add7b4e5")
-LLAMA = _source("ambigbio_llama", f"result/alce_output/{_LLAMA}.json", "6a470d929ea0c9685ecaa965991ebdcfc5160519")
-_DECISIONS = "result/factscore/{}_factscore_output.json"
-AMBIGBIO_DECISIONS = _source("ambigbio_decisions", _DECISIONS.format(_CHATGPT), "106c3c7567389aa744de73972c044bd79ba8ff38")
-LLAMA_DECISIONS = _source("ambigbio_llama_decisions", _DECISIONS.format(_LLAMA), "89fb02221ad4a0d1c52b351e81945adeef1e9e3d")
-NAMES = _source("ambigbio_names", "AmbigBio/AmbigBio.csv", "1a7d365efcf19dde48785f0a68cee7907b23c696", 497)
-# What people saw in 300 of the responses; how many lines that makes is not said.
-PEOPLE = _source("ambigbio_people", "result/human_eval_result.csv", "d2d5c8859a99e4875db71267247b2079eb4ec2f3", 300)
+_OUTPUT, _DECISIONS = "result/alce_output/{}.json", "result/factscore/{}_factscore_output.json"
+# The names' questions and passages, with what ChatGPT and Llama-2-13b-chat wrote, each before what the authors' pipeline decided
+# on that; the names; and what people saw in 300 of the responses (how many lines that makes is not said).
+SOURCES = tuple(
+    Source(f"ambigbio{name}", *_REPOSITORY, path, blob, "not stated", rows)
+    for name, path, blob, rows in (
+        ("", _OUTPUT.format(_CHATGPT), "641f01484b28bf9ef3b740b7e5e115a1add7b4e5", 500),
+        ("_decisions", _DECISIONS.format(_CHATGPT), "106c3c7567389aa744de73972c044bd79ba8ff38", 500),
+        ("_llama", _OUTPUT.format(_LLAMA), "6a470d929ea0c9685ecaa965991ebdcfc5160519", 500),
+        ("_llama_decisions", _DECISIONS.format(_LLAMA), "89fb02221ad4a0d1c52b351e81945adeef1e9e3d", 500),
+        ("_names", "AmbigBio/AmbigBio.csv", "1a7d365efcf19dde48785f0a68cee7907b23c696", 497),
+        ("_people", "result/human_eval_result.csv", "d2d5c8859a99e4875db71267247b2079eb4ec2f3", 300),
+    )
+)
+AMBIGBIO = SOURCES[0]
 
 
 def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Generation]:

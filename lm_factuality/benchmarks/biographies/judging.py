@@ -10,18 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from judges.lexical.facts import split_facts
 from judges.verify import PAGE_CLAIMS
-from lm_factuality.benchmarks.biographies import matrix
+from lm_factuality.benchmarks.biographies import matrix, method
 from lm_factuality.benchmarks.biographies.decompose import DECOMPOSE, GROUP, most_facts
 from lm_factuality.benchmarks.biographies.generations import from_doc
-from lm_factuality.benchmarks.biographies.method import (
-    Settings,
-    decompose_all,
-    group_subjects,
-    is_judged,
-    judge_biographies,
-    pairs_of_all,
-    sentence_subjects,
-)
 from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
 from lm_factuality.benchmarks.biographies.summary import MEANS, Row, summarise
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, to_record
@@ -46,7 +37,7 @@ class AmbigBio:
 
     Of the prompts that verify facts, ``verdicts`` and ``verify`` of the judge's config say with which it is asked."""
 
-    settings: Settings = field(default_factory=Settings)
+    settings: method.Settings = field(default_factory=method.Settings)
     knowledge: str = DOCUMENTS
 
     name = "ambigbio"
@@ -75,25 +66,25 @@ class AmbigBio:
         """What facts there will be is known of responses that the judge has taken apart already. Of others the second and the
         third step are planned on those that rules find, which are fewer than a model's, and bounded by what it may write."""
         judged = [self.settings.begin(from_doc(doc, text)) for doc, (text,) in zip(docs, responses, strict=True)]
-        judged = [each for each in judged if is_judged(each)]
-        apart = decompose_all(judge.silent(), judged, self.settings)
+        judged = [each for each in judged if method.is_judged(each)]
+        apart = method.decompose_all(judge.silent(), judged, self.settings)
         known, new = [each for each in apart if each.facts], [judged[n] for n, each in enumerate(apart) if not each.facts]
 
         def later(likely: Sequence[JudgedBiography]) -> list[Plan]:
-            grouping = judge.plan(f"{self.settings.folder}/group", group_subjects(likely, self.settings), **GROUP)
-            return [grouping, matrix.plan_pairs(judge, pairs_of_all(likely, self.settings), self.settings.folder)]
+            grouping = judge.plan(f"{self.settings.folder}/group", method.group_subjects(likely, self.settings), **GROUP)
+            return [grouping, matrix.plan_pairs(judge, method.pairs_of_all(likely, self.settings), self.settings.folder)]
 
         plans = later([*known, *map(_with_rules, new)])
         if judge.config.capabilities.reads_prompts:  # else rules take them apart, and nothing is asked twice
             most = most_of(judge, new, self.settings)
             sure = [one.at_most + other for one, other in zip(later(known), most, strict=True)]
             plans = [replace(plan, most=each) for plan, each in zip(plans, sure, strict=True)]
-        first = judge.plan(f"{self.settings.folder}/decompose", sentence_subjects(judged, self.settings), **DECOMPOSE)
+        first = judge.plan(f"{self.settings.folder}/decompose", method.sentence_subjects(judged, self.settings), **DECOMPOSE)
         return list(zip(("decomposing", "grouping", "verifying"), (first, *plans), strict=True))
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
         generations = [from_doc(doc, text) for doc, (text,) in zip(docs, responses, strict=True)]
-        return [self.record(each) for each in judge_biographies(judge, generations, self.settings)]
+        return [self.record(each) for each in method.judge_biographies(judge, generations, self.settings)]
 
     def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
         started = self.settings.begin(from_doc(doc, responses[0]))
@@ -149,7 +140,7 @@ def generation(metadata: Mapping[str, Any]) -> AmbigBio:
     source = str(metadata.get("knowledge") or DOCUMENTS)
     pages = None if source == DOCUMENTS else Knowledge(Path(source))
     said = {name: str(metadata[name]) for name in ("linking", "facts", "protocol") if name in metadata}
-    return AmbigBio(Settings(pages, **said), Path(source).name)
+    return AmbigBio(method.Settings(pages, **said), Path(source).name)
 
 
 def _with_rules(judged: JudgedBiography) -> JudgedBiography:
@@ -157,7 +148,7 @@ def _with_rules(judged: JudgedBiography) -> JudgedBiography:
     return replace(judged, facts=facts)
 
 
-def most_of(judge: Judge, judged: Sequence[JudgedBiography], settings: Settings) -> tuple[Estimate, Estimate]:
+def most_of(judge: Judge, judged: Sequence[JudgedBiography], settings: method.Settings) -> tuple[Estimate, Estimate]:
     """What grouping and verifying send at most, whatever the judge makes of responses that are not taken apart yet.
 
     A sentence has no more facts than ``most_facts``, nor than half as many as the judge may write tokens, for a fact has two
@@ -169,7 +160,7 @@ def most_of(judge: Judge, judged: Sequence[JudgedBiography], settings: Settings)
         sentences = len(each.sentences)
         count = sum(min(most_facts(sentence), tokens // _WORDS) for sentence in each.sentences)
         facts = (Fact(_text(sentences * tokens), 0), *[Fact("", 0)] * (count - 1))
-        grouping += judge.plan(cut, group_subjects([replace(each, facts=facts)], settings), **GROUP).at_most
+        grouping += judge.plan(cut, method.group_subjects([replace(each, facts=facts)], settings), **GROUP).at_most
         pages = settings.pairs(replace(each, facts=(Fact("", 0),))).values()
         for page in (page for page in pages if page.problem is None):
             shown = replace(page, evidence=settings.longest(each, page))

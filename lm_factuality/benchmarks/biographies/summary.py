@@ -10,16 +10,8 @@ from typing import Any
 from lm_factuality.benchmarks.biographies.scores import Scores, score
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.declaration import DIFFERENCE, PRECISION, SHARE, Score
-from lm_factuality.ground.statistics import (
-    Aggregation,
-    Outcome,
-    bootstrap_interval,
-    clustered_stderr,
-    defined,
-    how_many,
-    interval_of,
-    mean,
-)
+from lm_factuality.ground import statistics
+from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, defined, mean
 from lm_factuality.ground.thinking import UNFINISHED
 
 NO_VERDICT = "no fact has a verdict"
@@ -76,6 +68,8 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     of none. What is not defined is null."""
     scored = [row.scores for row in rows if row.scores is not None]
     kinds = Counter(scores.kind for scores in scored if scores.kind is not None)
+    # Of a long reason what is not particular to one response.
+    reasons = (why.split(": ", 1)[0] if len(why) > 60 else why for row in rows if (why := row.unscored) is not None)
     return {
         **means_of([row_metrics(row) for row in rows], (*MEANS, "respond_ratio")),
         "responses": len(rows),
@@ -84,7 +78,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
             "responses": sum(row.unscored is not None for row in rows),
             "facts": sum(scores.unscored for scores in scored),
             "facts_in_groups": sum(scores.unscored_grouped for scores in scored),
-            "reasons": dict(Counter(_kind(row.unscored) for row in rows if row.unscored is not None).most_common()),
+            "reasons": dict(Counter(reasons).most_common()),
         },
         "facts": sum(scores.facts for scores in scored),
         "irrelevant_facts": sum(scores.irrelevant for scores in scored),
@@ -105,17 +99,12 @@ def means_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[st
         found[name] = {
             "value": defined(mean(values)),
             "stderr": defined(clustered_stderr(values)),
-            "interval": interval_of(bootstrap_interval(values)),
+            "interval": statistics.interval_of(statistics.bootstrap_interval(values)),
             "responses": sum(each is not None for each in values),
         }
         ends = {end: f"{name}_{end}" for end in ("worst", "best") if any(f"{name}_{end}" in row for row in rows)}
         found[name] |= {end: defined(mean([row[key] for row in rows])) for end, key in ends.items()}
     return found
-
-
-def _kind(reason: str) -> str:
-    """A reason without what is particular to one response."""
-    return reason.split(": ", 1)[0] if ": " in reason and len(reason) > 60 else reason
 
 
 def row_metrics(row: Row) -> dict[str, Any]:
@@ -145,5 +134,5 @@ SCORES = (
     Score("respond_ratio", _CLUSTERED, SHARE, "Answered"),
     Score("factscore_penalised", _CLUSTERED, PRECISION),
     *(Score(name, Aggregation(mean)) for name in BOUNDS),
-    Score("unscored", Aggregation(how_many), higher=False),
+    Score("unscored", Aggregation(statistics.how_many), higher=False),
 )
