@@ -14,7 +14,7 @@ from lm_factuality.benchmarks.biographies import matrix, method
 from lm_factuality.benchmarks.biographies.decompose import DECOMPOSE, GROUP, most_facts
 from lm_factuality.benchmarks.biographies.generations import from_doc
 from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
-from lm_factuality.benchmarks.biographies.summary import MEANS, Row, summarise
+from lm_factuality.benchmarks.biographies.summary import Row, summarise
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, to_record
 from lm_factuality.ground.console import counted, interval, shown
 from lm_factuality.ground.packaged import load_yaml
@@ -102,12 +102,20 @@ class AmbigBio:
         }
 
     def table(self, summary: Mapping[str, Any]) -> Table:
-        columns = ("score", "#mean", "#95% interval", "#responses", "#worst / best")
-        rows = [line_of(name, summary[name]) for name in (*MEANS, "respond_ratio")]
+        rows = []
+        for name, each in summary.items():
+            if isinstance(each, Mapping) and "interval" in each:
+                ends = [shown(each[end], ".3f") for end in ("worst", "best") if end in each]
+                mean, between = shown(each["value"], ".3f"), interval(each["interval"], ".3f")
+                rows.append((name, mean, between, str(each["responses"]), " / ".join(ends)))
+        return ("score", "#mean", "#95% interval", "#responses", "#worst / best"), rows, self.notes(summary)
+
+    def notes(self, summary: Mapping[str, Any]) -> list[str]:
+        """What is said below the table."""
         unscored, types, without = summary["unscored"], summary["types"], summary["without_page"]
         alone = f" ({without['responses']} responses have no candidate with one)" if without["responses"] else ""
         lacking = f"{without['candidates']} of {summary['candidates']} candidates{alone}"
-        notes = [
+        return [
             f"{summary['responses']} responses, {summary['abstained']} abstain, {unscored['responses']} without all scores; "
             f"{summary['facts']} facts, {summary['irrelevant_facts']} irrelevant, {unscored['facts']} without a verdict.",
             *([f"Without all scores: {counted(unscored['reasons'])}."] if unscored["reasons"] else []),
@@ -116,7 +124,6 @@ class AmbigBio:
             f"Linking: {summary['linking']}; protocol: {summary['protocol']}; knowledge: {summary['knowledge']}. "
             "Intervals: bootstrap over names.",
         ]
-        return columns, rows, notes
 
     def record(self, judged: JudgedBiography) -> Verdict:
         row = Row.of(judged, self.settings.protocol)
@@ -182,9 +189,3 @@ def most_of(judge: Judge, judged: Sequence[JudgedBiography], settings: method.Se
 def _text(tokens: int) -> str:
     """No shorter than what has so many tokens: of signs that no tokenizer joins, of three bytes each."""
     return "\u3400" * (tokens * _BYTES // 3)
-
-
-def line_of(name: str, each: Mapping[str, Any]) -> tuple[str, ...]:
-    """A score of a summary as a row of the table."""
-    bounds = f"{shown(each['worst'], '.3f')} / {shown(each['best'], '.3f')}" if "worst" in each else ""
-    return name, shown(each["value"], ".3f"), interval(each["interval"], ".3f"), str(each["responses"]), bounds

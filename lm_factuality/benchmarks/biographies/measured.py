@@ -15,7 +15,7 @@ from lm_factuality.ground.errors import DataError, did_you_mean, refuse
 from lm_factuality.ground.records import read_lines
 from lm_factuality.ground.settings import STRICT, Text, read_settings
 from lm_factuality.ground.suite import read_config
-from lm_factuality.ground.tables import csv_rows
+from lm_factuality.ground.tables import csv_rows, read_table
 
 METRICS = ("factscore", "d_factscore", "num_biographies", "num_entities")
 _KEYS = ("index", "name")
@@ -51,21 +51,15 @@ def read_people(path: Path, columns: Columns | None = None) -> list[Measured]:
     Raises:
         DataError: the file cannot be read, a column is missing, or rows are bad; each is named.
     """
-    called = columns or Columns()
-    if not path.is_file():
-        raise DataError(f"{path}: no such file; expected CSV")
-    found: list[Measured] = []
-    problems: list[str] = []
-    for row in csv_rows(path):
-        if isinstance(row, str):
-            problems.append(row)
-            continue
+    table, found = read_table(path, csv_rows), []
+    problems = list(table.problems)
+    for row in table.records:
         try:
-            found.append(_person(path, row.values, called))
+            found.append(_person(path, row.values, columns or Columns()))
         except ValueError as error:
             problems.append(f"{row.location}: {error}")
     refuse(problems, "lines")
-    return _checked(path, found)
+    return found
 
 
 def read_results(argument: str, default: str | None = None) -> list[Measured]:
@@ -90,7 +84,9 @@ def read_results(argument: str, default: str | None = None) -> list[Measured]:
             for values in [(factscore(each), grouped_score(each), None, num_entities(each))]
         ]
     found = read_lines(path, lambda record: _result(record, model, default), "expected JSON lines")
-    return _checked(path, found)
+    if not found:
+        raise DataError(f"{path}: no responses; expected a line each")
+    return found
 
 
 def _person(path: Path, row: Mapping[str, str], called: Columns) -> Measured:
@@ -144,9 +140,3 @@ def _number(metric: str, value: Any, percent: bool = False) -> float | None:
     if not 0 <= number <= most or number == math.inf:
         raise ValueError(f"{metric}: found {value!r}, expected {expected}")
     return number / 100 if most == 100 else number
-
-
-def _checked(path: Path, found: list[Measured]) -> list[Measured]:
-    if not found:
-        raise DataError(f"{path}: no responses; expected a line each")
-    return found

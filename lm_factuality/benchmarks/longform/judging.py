@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lm_factuality.benchmarks.biographies.generations import from_doc
-from lm_factuality.benchmarks.biographies.judging import AmbigBio, line_of
+from lm_factuality.benchmarks.biographies.judging import AmbigBio
 from lm_factuality.benchmarks.biographies.pages import DOCUMENTS, EVIDENCE
 from lm_factuality.benchmarks.biographies.recount import unfounded
 from lm_factuality.benchmarks.biographies.summary import means_of
@@ -20,7 +20,7 @@ from lm_factuality.benchmarks.longform.metrics import Tally, row_metrics, unscor
 from lm_factuality.benchmarks.longform.rows import INDEX, K, is_true, listed, open_knowledge
 from lm_factuality.ground.console import counted
 from lm_factuality.ground.errors import DataError
-from lm_factuality.harness.generation import Docs, Table, Verdict
+from lm_factuality.harness.generation import Docs, Verdict
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import belongs
 from lm_factuality.retrieval.index import Index
@@ -73,15 +73,12 @@ class LongForm(AmbigBio):
             "facts": {name: sum(getattr(each, name) for each in tallies) for name in Tally.__dataclass_fields__},
         }
 
-    def table(self, summary: Mapping[str, Any]) -> Table:
-        columns = ("score", "#mean", "#95% interval", "#responses", "#worst / best")
-        rows = [line_of(name, each) for name, each in summary.items() if isinstance(each, dict) and "interval" in each]
-        notes = [
+    def notes(self, summary: Mapping[str, Any]) -> list[str]:
+        return [
             f"{summary['responses']} responses, {summary['abstained']} abstain; facts: {counted(summary['facts'])}.",
             *([f"Without all scores: {counted(summary['unscored'])}."] if summary["unscored"] else []),
             f"K: {', '.join(map(str, summary['k']))}. Intervals: bootstrap over prompts.",
         ]
-        return columns, rows, notes
 
     def record(self, judged: JudgedBiography) -> Verdict:
         return {"index": judged.generation.index, "unscored": unscored(judged), **to_record(judged)}
