@@ -4,8 +4,8 @@ A sentence is supported if it cites and the passages that it cites entail it tog
 citation is precise if its sentence is supported and it is needed: it entails the sentence alone, or the others without it do not.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -20,20 +20,11 @@ Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
-class JudgedSentence:
-    """``is_supported``, and ``precise`` for each of its citations: None where there is no verdict."""
-
-    sentence: CitedSentence
-    is_supported: bool | None
-    precise: tuple[bool | None, ...]
-
-
-@dataclass(frozen=True)
 class JudgedCitations:
     """A response and its sentences, read as ``protocol`` says."""
 
     generation: Generation
-    sentences: tuple[JudgedSentence, ...]
+    sentences: tuple[CitedSentence, ...]
     protocol: Protocol
 
     def recall(self, unscored: bool | None = None) -> float | None:
@@ -47,7 +38,7 @@ class JudgedCitations:
         if self.protocol == "code" and self.sentences and not verdicts:
             return 0.0
         if self.protocol == "fixed":
-            verdicts += [False] * sum(each.sentence.num_dangling for each in self.sentences)
+            verdicts += [False] * sum(each.num_dangling for each in self.sentences)
         return _share(verdicts, unscored)
 
 
@@ -78,14 +69,15 @@ def judge_citations(
         others = without.get((n, i))
         return alone[n, i] if alone[n, i] is not False else None if others is None else not others
 
-    def judged() -> Iterator[JudgedSentence]:
-        for n, (_, sentence) in enumerate(flat):
-            precise = tuple(is_precise(n, i) if n in several else joint[n] for i in range(len(sentence.citations)))
-            yield JudgedSentence(sentence, joint.get(n, False), precise)
+    def precision(n: int, sentence: CitedSentence) -> tuple[bool | None, ...]:
+        return tuple(is_precise(n, i) if n in several else joint[n] for i in range(len(sentence.citations)))
 
-    sentences = judged()
+    judged = (
+        replace(sentence, is_supported=joint.get(n, False), precise=precision(n, sentence))
+        for n, (_, sentence) in enumerate(flat)
+    )
     return [
-        JudgedCitations(each, tuple(islice(sentences, len(own))), protocol) for each, own in zip(generations, found, strict=True)
+        JudgedCitations(each, tuple(islice(judged, len(own))), protocol) for each, own in zip(generations, found, strict=True)
     ]
 
 
@@ -109,11 +101,11 @@ def summarise_citations(judged: Sequence[JudgedCitations], protocol: Protocol) -
         "num_responses": len(judged),
         "num_sentences": len(sentences),
         "num_citations": sum(len(each.precise) for each in sentences),
-        "sentences_without_citation": sum(not each.sentence.is_citing for each in sentences),
-        "dangling_citations": sum(each.sentence.num_dangling for each in sentences),
+        "sentences_without_citation": sum(not each.is_citing for each in sentences),
+        "dangling_citations": sum(each.num_dangling for each in sentences),
         "responses_without_sentence": sum(not each.sentences for each in judged),
         "responses_without_citation": sum(
-            bool(each.sentences) and not any(one.sentence.is_citing for one in each.sentences) for each in judged
+            bool(each.sentences) and not any(one.is_citing for one in each.sentences) for each in judged
         ),
         "unscored": {
             "sentences": sum(each.is_supported is None for each in sentences),
@@ -134,12 +126,12 @@ def to_record(judged: JudgedCitations) -> dict[str, Any]:
         "citation_precision": judged.precision(),
         "sentences": [
             {
-                "text": each.sentence.text,
-                "claim": each.sentence.claim,
+                "text": each.text,
+                "claim": each.claim,
                 "supported": each.is_supported,
-                "citations": [number + 1 for number in each.sentence.citations],
+                "citations": [number + 1 for number in each.citations],
                 "precise": list(each.precise),
-                "dangling": each.sentence.num_dangling,
+                "dangling": each.num_dangling,
             }
             for each in judged.sentences
         ],

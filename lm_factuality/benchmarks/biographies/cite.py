@@ -33,12 +33,15 @@ _LONGEST_RANGE = 20  # passages; anything longer is no citation but, say, years
 @dataclass(frozen=True)
 class CitedSentence:
     """``text`` as it was written, ``claim`` without its citations; ``citations`` are places in the passages, from 0, in the order
-    in which they stand; those with no passage behind them are counted in ``num_dangling``."""
+    in which they stand; those with no passage behind them are counted in ``num_dangling``. Once judged, ``is_supported``, and
+    ``precise`` for each citation: None where there is no verdict."""
 
     text: str
     claim: str
     citations: tuple[int, ...]
     num_dangling: int = 0
+    is_supported: bool | None = None
+    precise: tuple[bool | None, ...] = ()
 
     @property
     def is_citing(self) -> bool:
