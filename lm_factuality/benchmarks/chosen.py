@@ -97,7 +97,7 @@ class Entry:
     def dot(self, score: Score | None) -> Dot | None:
         """The same as plots show it, times what the score is shown times."""
         found = self.figure(score)
-        if score is None or found is None:
+        if score is None or found is None or found.is_few:
             return None
         low, high = (None if end is None else score.times * end for end in (found.low, found.high))
         return Dot(score.times * found.value, low, high)
@@ -194,9 +194,19 @@ class Figure:
     counted: int = LEAST_ROWS
 
     @property
+    def least(self) -> int:
+        """How many rows a score needs to be shown."""
+        return LEAST_ROWS
+
+    @property
     def is_few(self) -> bool:
         """Whether it is of too few rows to be shown as a score."""
         return self.counted < LEAST_ROWS
+
+    @property
+    def is_part(self) -> bool:
+        """Whether most rows say nothing about it."""
+        return 2 * self.counted < self.n
 
 
 def headline(task: TaskResult) -> str | None:

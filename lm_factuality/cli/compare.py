@@ -36,7 +36,7 @@ def compare(parsed: argparse.Namespace) -> int:
     figures = read_published(parsed.figures) if parsed.figures else []
     if not (parsed.results or figures):
         raise ConfigError("nothing to compare: give results of lm_eval, or published figures by --with")
-    runs = read_runs(parsed.results) if parsed.results else []
+    runs, left_out = read_runs(parsed.results) if parsed.results else ([], [])
     if parsed.results and not runs:
         raise DataError(f"{', '.join(map(str, parsed.results))}: no results of a task of the suite")
     for table in tables(runs, figures, str(parsed.figures), parsed.scores):
@@ -44,6 +44,7 @@ def compare(parsed: argparse.Namespace) -> int:
             print_table(*table)
         else:
             sys.stdout.writelines(f"{note}\n" for note in table.notes)
+    sys.stdout.writelines(f"{note}\n" for note in left_out)
     if parsed.plots:
         written, notes = draw(runs, figures, parsed.plots, parsed.plot_format)
         if not written:

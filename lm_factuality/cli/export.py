@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lm_factuality.cli.actions import Command, add_action
+from lm_factuality.ground.console import plural
 from lm_factuality.ground.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -60,13 +61,14 @@ def export(parsed: argparse.Namespace) -> int:
     from lm_factuality.results.read import read_results_files
 
     files = read_results_files(parsed.results)
-    written = parsed.export(parsed, files)
+    written, left_out = parsed.export(parsed, files)
     sys.stdout.write("".join(f"{path}\n" for path in written))
-    sys.stdout.write(f"{len(written)} files, valid by the schema\n")
+    sys.stdout.write(f"{plural(len(written), 'file')}, valid by the schema\n")
+    sys.stdout.writelines(f"Left out: {each}\n" for each in left_out)
     return 0
 
 
-def _every_eval_ever(parsed: argparse.Namespace, files: Sequence[ResultsFile]) -> list[Path]:
+def _every_eval_ever(parsed: argparse.Namespace, files: Sequence[ResultsFile]) -> tuple[list[Path], list[str]]:
     from lm_factuality.results.exports.about import Publisher
     from lm_factuality.results.exports.every_eval_ever import export_every_eval_ever
 
@@ -74,7 +76,7 @@ def _every_eval_ever(parsed: argparse.Namespace, files: Sequence[ResultsFile]) -
     return export_every_eval_ever(files, parsed.out, publisher, parsed.model, parsed.samples)
 
 
-def _hub(parsed: argparse.Namespace, files: Sequence[ResultsFile]) -> list[Path]:
+def _hub(parsed: argparse.Namespace, files: Sequence[ResultsFile]) -> tuple[list[Path], list[str]]:
     from lm_factuality.results.exports.hub import export_hub, parse_benchmark
 
     if not parsed.source_url and (parsed.source_name or parsed.source_org):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lm_factuality.cli.actions import Command, add_action
+from lm_factuality.ground.console import plural
 from lm_factuality.ground.errors import printable
 from lm_factuality.ground.files import write_text
 
@@ -145,10 +146,9 @@ def _build(parsed: argparse.Namespace) -> int:
     )
     for model in built.unreported:
         sys.stdout.write(f"{printable(model)}: no report, its samples cannot be shown\n")
-    sys.stdout.write(
-        f"{built.models} models of {built.accepted} submissions, {built.refused} refused: {built.folder / 'index.html'} "
-        f"({built.first_view / 1000:.0f} kB to open, {built.bytes / 1e6:.1f} MB in all){_rules_note(parsed)}\n"
-    )
+    counts = f"{plural(built.models, 'model')} of {plural(built.accepted, 'submission')}, {built.refused} refused"
+    sizes = f"{built.first_view / 1000:.0f} kB to open, {built.bytes / 1e6:.1f} MB in all"
+    sys.stdout.write(f"{counts}: {built.folder / 'index.html'} ({sizes}){_rules_note(parsed)}\n")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import webbrowser
 from pathlib import Path
 
 from lm_factuality.cli.actions import Command
@@ -14,6 +15,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="the folder to write; an earlier report is replaced"
     )
+    parser.add_argument("--open", action="store_true", help="show it in your browser when it is written")
     parser.add_argument("--title", default="Factuality report", help="what the site is called (default: %(default)s)")
 
 
@@ -23,6 +25,7 @@ def report(parsed: argparse.Namespace) -> int:
     Raises:
         DataError: the results cannot be used, or ``--out`` is something else.
     """
+    from lm_factuality.ground.console import plural
     from lm_factuality.report.build import build_report
 
     built = build_report(parsed.results, parsed.out, parsed.title)
@@ -30,10 +33,12 @@ def report(parsed: argparse.Namespace) -> int:
         sys.stdout.write(f"{note}\n")
     if built.without_samples:
         sys.stdout.write(
-            f"{built.without_samples} runs without samples: nothing to browse or to compare there; run with --log_samples\n"
+            f"{plural(built.without_samples, 'run')} without samples, with nothing to browse or compare: run with --log_samples\n"
         )
-    counts = f"{built.models} model{'s'[: built.models != 1]}, {built.tasks} task{'s'[: built.tasks != 1]}"
+    counts = f"{plural(built.models, 'model')}, {plural(built.tasks, 'task')}"
     sys.stdout.write(f"{counts}, {len(built.pages)} pages in {built.folder / 'index.html'} ({built.bytes / 2**20:.1f} MiB)\n")
+    if parsed.open and not webbrowser.open((built.folder / "index.html").resolve().as_uri()):
+        sys.stdout.write("No browser was found here; open that file in one.\n")
     return 0
 
 

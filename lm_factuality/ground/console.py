@@ -45,3 +45,8 @@ def interval(ends: Sequence[float | None] | None, form: str = ".1%") -> str:
 def counted(counts: Mapping[str, int]) -> str:
     """``name number, name number``."""
     return ", ".join(f"{name} {number}" for name, number in counts.items())
+
+
+def plural(count: int, word: str) -> str:
+    """``1 model``, ``2,000 models``."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"

@@ -160,15 +160,19 @@ def dots(
 ) -> Plot:
     """A line for each row with a dot for each series; ``reference`` is a value worth a line of its own, and what it is called."""
     rows = rows[:MOST_ROWS]
-    figure = new_figure(_WIDTH, 0.9 + max(len(rows), 1) * (0.24 + 0.11 * min(len(series), 8)))
+    most = max((len(found) for _, found in rows), default=1)
+    figure = new_figure(_WIDTH, 0.9 + max(len(rows), 1) * (0.22 + 0.09 * min(most, 8)))
     axes = _axes(figure, vertical=False)
     if reference is not None:
         axes.axvline(reference[1], **_REFERENCE)
         _say(axes, reference[0], (reference[1], 1), axes.get_xaxis_transform(), ha="center", va="bottom")
-    step = min(0.8 / max(len(series), 1), 0.22)
-    for number, (name, (colour, marker)) in enumerate(zip(series, _styles(), strict=False)):
-        offset = step * (number - (len(series) - 1) / 2)
-        present = [(found[name], Dot(place + offset)) for place, (_, found) in enumerate(rows) if name in found]
+    step = min(0.8 / max(most, 1), 0.22)
+    for name, (colour, marker) in zip(series, _styles(), strict=False):
+        present = []
+        for place, (_, found) in enumerate(rows):
+            names = [each for each in series if each in found]
+            if name in found:
+                present.append((found[name], Dot(place + step * (names.index(name) - (len(names) - 1) / 2))))
         _draw(axes, present, name, color=colour, marker=marker, linestyle="none", elinewidth=1.4)
     axes.set_yticks(range(len(rows)), [_plain(label) for label, _ in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)

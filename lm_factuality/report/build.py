@@ -20,8 +20,10 @@ from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.ground.files import whole_folder, write_text
 from lm_factuality.ground.html import SCRIPT, STYLE, Link, read_asset, read_file, render
 from lm_factuality.ground.model_names import family, size_in_name
+from lm_factuality.ground.plots import MOST_SERIES, Plot, dots
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
 from lm_factuality.report.data import CHUNK, OUTCOMES, TaskData, page_data, with_samples, write_data, write_pairs
+from lm_factuality.results.compare import notes_of
 from lm_factuality.results.read import read_results_files
 
 MARK = "report.json"  # says that a folder is a report of ours, which may be replaced
@@ -114,12 +116,13 @@ def _pages(chosen: Chosen, data: Sequence[TaskData], title: str) -> Iterator[Pag
     """The pages that these runs have, in the order of the navigation."""
     first = {
         "chosen": chosen,
-        "limited": [entry for entry in chosen.entries if entry.result.limit],
+        "notes": _notes(chosen.entries),
         "without": [entry for entry in chosen.entries if entry.result.samples is None],
-        "cautions": _cautions(chosen.entries),
+        "picture": overview_plot(chosen),
         "settings": _all_settings(chosen),
         "listed": _listed,
         "date": _date,
+        "most_series": MOST_SERIES,
     }
     yield Page("index.html", "Overview", "overview.html", first)
     by_page: dict[str, list[Benchmark]] = {}
@@ -130,7 +133,18 @@ def _pages(chosen: Chosen, data: Sequence[TaskData], title: str) -> Iterator[Pag
         if present:
             parts = [each.sections(chosen) if each.sections else [scores_section(chosen, each.kind)] for each in present]
             sections = [*(section for part in parts for section in part), *_judges(chosen, present)]
-            values = {"heading": main.title, "lead": main.lead, "sections": sections}
+            kinds = {each.kind for each in present}
+            entries = [entry for entry in chosen.entries if entry.result.kind in kinds]
+            labels = {model.id: model.label for model in chosen.models}
+            unscored = [
+                (each.task, labels[model], reason, count)
+                for each in data
+                if each.benchmark.kind in kinds
+                for model, reasons in each.reasons.items()
+                for reason, count in sorted(reasons.items(), key=lambda item: -item[1])
+            ]
+            values = {"heading": main.title, "lead": main.lead, "sections": sections, "unscored": unscored}
+            values |= {"notes": _notes(entries), "listed": _listed}
             yield Page(f"{name}.html", main.title, "benchmark.html", values)
     able = [model for model in chosen.models if any(model.id in each.models for each in data)]
     if any(len(each.models) > 1 for each in data):
@@ -236,18 +250,36 @@ def _short_names(names: Iterable[str]) -> dict[str, str]:
     return short
 
 
-def _cautions(entries: Sequence[Entry]) -> dict[str, list[str]]:
-    """What the runs' logs have warned of, with the tasks that it is about."""
-    found: dict[str, dict[str, None]] = {}
+def _notes(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
+    """What a reader has to know of runs, as their logs have it, with the runs that it is about."""
+    found: dict[str, list[Entry]] = {}
     for entry in entries:
-        if caution := entry.result.metadata.get("caution"):
-            found.setdefault(" ".join(str(caution).split()), {})[entry.result.task] = None
-    return {caution: list(tasks) for caution, tasks in found.items()}
+        for note in notes_of(entry.benchmark, entry.file, entry.result) if entry.benchmark else ():
+            found.setdefault(note, []).append(entry)
+    return found
 
 
-def _listed(entries: Sequence[Entry], most: int = 8) -> str:
+def _listed(entries: Sequence[Entry], most: int = 6) -> str:
     """Models and tasks in a sentence."""
+    tasks = dict.fromkeys(entry.result.task for entry in entries)
+    models = dict.fromkeys(entry.model.label for entry in entries)
+    is_whole = len(entries) == len(tasks) * len(models)
+    if is_whole and len(models) > 1:
+        return f"{listed(list(models), most)} on {listed(list(tasks), most)}"
     return listed([f"{entry.model.label} on {entry.result.task}" for entry in entries], most)
+
+
+def overview_plot(chosen: Chosen) -> Plot | None:
+    """The headlines that are shares, a line a task; None where there are none."""
+    models, rows = [model.label for model in chosen.models[:MOST_SERIES]], []
+    for task in chosen.tasks:
+        score = chosen.of_task(task)[0].headline
+        if score is None or score.measure is None or not score.measure.is_share:
+            continue
+        drawn = {entry.model.label: entry.dot(entry.headline) for entry in chosen.of_task(task) if entry.model.label in models}
+        if found := {label: dot for label, dot in drawn.items() if dot}:
+            rows.append((f"{task} ↓" if score.higher is False else task, found))
+    return dots("The score of each task", "%; ↓: lower is better", rows, models) if rows else None
 
 
 def _date(text: str) -> str:
@@ -283,6 +315,12 @@ def _all_settings(chosen: Chosen) -> dict[str, Any]:
     }
 
 
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {str(each)[:8]}" for name, each in value.items())
+    return f"{value:g}" if isinstance(value, float) and math.isfinite(value) else str(value)
+
+
 def _settings_of(entry: Entry) -> dict[str, str]:
     """What a figure depends on besides the model's weights, by name; what a run does not say is absent."""
     file, result = entry.file, entry.result
@@ -308,8 +346,4 @@ def _settings_of(entry: Entry) -> dict[str, str]:
         "chat template": "yes" if content.get("chat_template") else None,
         "system instruction": "yes" if content.get("system_instruction") else None,
     }
-    return {
-        name: f"{value:g}" if isinstance(value, float) and math.isfinite(value) else str(value)
-        for name, value in found.items()
-        if value not in (None, "")
-    }
+    return {name: _text(value) for name, value in found.items() if value not in (None, "")}

@@ -5,6 +5,7 @@ is ``docs`` (what rows are called) and, in chunks of ``CHUNK`` rows, the texts t
 became of each row, and in chunks the details. So the first view is small however long the texts are.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -13,7 +14,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from lm_factuality.benchmarks.chosen import Chosen, Entry, Model
+from lm_factuality.benchmarks.chosen import LEAST_ROWS, Chosen, Entry, Model
 from lm_factuality.benchmarks.declaration import Benchmark, Samples, Score, undeclared
 from lm_factuality.benchmarks.pairs import Pair, Scored, compare_all, compared_scores, row_of, stderr_of
 from lm_factuality.benchmarks.rows import Counts, SampleRow
@@ -28,8 +29,8 @@ OUTCOMES = ("right", "wrong", "unscored", "none")
 @dataclass(frozen=True)
 class TaskData:
     """What is in the files of a task of ``benchmark``: ``models`` (their ids, those that kept samples), how many ``rows``, the
-    ``facets`` that rows have, and of each model its parts in each score (``scored[score][model]``) and its ``metrics``;
-    ``samples`` are the benchmark's."""
+    ``facets`` that rows have, and of each model its parts in each score (``scored[score][model]``) and its ``metrics``
+    and how many rows are unscored by ``reasons``; ``samples`` are the benchmark's."""
 
     id: str
     task: str
@@ -40,6 +41,7 @@ class TaskData:
     facets: tuple[str, ...]
     scored: Mapping[str, Mapping[str, Scored]]
     metrics: Mapping[str, Mapping[str, float]]
+    reasons: Mapping[str, Mapping[str, int]]
 
 
 def write_data(chosen: Chosen, folder: Path) -> list[TaskData]:
@@ -84,6 +86,7 @@ def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path)
     docs: dict[str, tuple[int, str, Mapping[str, Any]]] = {}  # by a row's key its place, what it is called, and its texts
     facets: set[str] = set()
     scored: dict[str, dict[str, Scored]] = {}
+    reasons: dict[str, Counter[str]] = {}
     for entry in tqdm(entries, f"reading {task}", unit=" models", delay=2):
         assert entry.result.samples is not None
         parts: dict[str, dict[str, tuple[str, Counts]]] = {}
@@ -92,6 +95,8 @@ def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path)
             row = row_of(entry.result, benchmark.samples, sample)
             rows.append((docs.setdefault(row.key, (len(docs), row.title, row.doc))[0], row))
             facets.update(row.facets)
+            if reason := row.detail.get("unscored"):
+                reasons.setdefault(entry.model.id, Counter())[_kind(str(reason))] += 1
             for score, counts in row.parts.items():
                 parts.setdefault(score, {})[row.key] = (row.cluster, counts)
         for score, by_key in parts.items():
@@ -103,8 +108,13 @@ def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path)
         _write(folder, f"{task_id}.docs.{start // CHUNK}", texts[start : start + CHUNK])
     metrics = {entry.model.id: entry.result.metrics for entry in entries}
     return TaskData(
-        task_id, task, benchmark, benchmark.samples, tuple(metrics), len(docs), tuple(sorted(facets)), scored, metrics
+        task_id, task, benchmark, benchmark.samples, tuple(metrics), len(docs), tuple(sorted(facets)), scored, metrics, reasons
     )
+
+
+def _kind(reason: str) -> str:
+    """A reason without what is particular to one row."""
+    return reason.split(": ", 1)[0] if len(reason) > 60 else reason
 
 
 def _write_model(name: str, rows: Sequence[tuple[int, SampleRow]], folder: Path) -> None:
@@ -134,6 +144,7 @@ def scores_of(data: TaskData) -> list[Score]:
 def page_data(models: Sequence[Model], data: Sequence[TaskData]) -> dict[str, Any]:
     """What the script of the page reads."""
     return {
+        "least": LEAST_ROWS,
         "models": [[model.id, model.label] for model in models],
         "tasks": [
             {

@@ -18,23 +18,28 @@ from lm_factuality.results.paired import HOW, pair_tables
 from lm_factuality.results.read import read_results_files
 
 
-def read_runs(paths: Sequence[Path]) -> list[Run]:
-    """Every task of a declared benchmark in lm_eval's results files; a folder stands for all ``results_*.json`` below it.
+def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
+    """Every task of a declared benchmark in lm_eval's results files, and what is left out and why; a folder stands for all
+    ``results_*.json`` below it.
 
     Raises:
         DataError: a path without results, or a file or samples that lm_eval did not write.
     """
-    found = [
-        (benchmark, Run(file, task, tuple(_notes(benchmark, file, task))))
-        for file in read_results_files(paths)
-        for task in file.tasks
-        if (benchmark := find_benchmark(task.kind)) is not None
-    ]
+    found, left_out = [], dict[str, None]()
+    for file in read_results_files(paths):
+        for task in file.tasks:
+            if (benchmark := find_benchmark(task.kind)) is None:
+                left_out[f"Left out: {task.task} is no task of the suite, so it is not known which of its scores to compare"] = (
+                    None
+                )
+            else:
+                found.append((benchmark, Run(file, task, tuple(notes_of(benchmark, file, task)))))
     kept = {id(run) for run in newest(run for _, run in found)[0]}
-    return [
+    runs = [
         replace(run, scored=scored_rows(run.task, benchmark.samples)) if id(run) in kept and benchmark.samples else run
         for benchmark, run in tqdm(found, "reading samples", unit=" runs", delay=2)
     ]
+    return runs, list(left_out)
 
 
 def read_published(path: Path) -> list[Published]:
@@ -120,38 +125,37 @@ def _headline_table(benchmark: Benchmark, runs: Sequence[Run], figures: Sequence
     score = benchmark.score(benchmark.headlines[0])
     assert score is not None
     rows: list[tuple[str, ...]] = []
-    notes: list[str] = []
+    notes: dict[str, list[str]] = {}
     used = set()
     for run in sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date)):
-        found = figure(run.task, score.name)
-        published = _match(run, score.name, figures)
+        found, published = figure(run.task, score.name), _match(run, score.name, figures)
         used.add(published)
         gap = "" if published is None or found is None else f"{score.times * found.value - published.value:+.{score.digits}f}"
         shown = "" if published is None else f"{published.value:.{score.digits}f}"
-        effective, unscored = str(run.task.effective), _unscored(run.task)
         corrected, how = _corrected(found, score)
-        rows.append((run.task.task, run.label, _with_stderr(found, score), corrected, shown, gap, effective, str(unscored)))
-        notes += [f"{run.task.task}, {run.label}: {how}"] if how else []
-        notes += [f"{run.task.task}, {run.label}: {note}" for note in run.notes]
-        notes += [f"{run.task.task}, {run.label}: published figure from {published.where}"] if published else []
+        unscored = int(number_of(run.task.metrics.get("unscored")) or 0)
+        counts = str(run.task.effective), str(unscored)
+        rows.append((run.task.task, run.label, *_with_interval(found, score), corrected, shown, gap, *counts))
+        counted = benchmark.unit if benchmark.unscored_unit == "rows" else benchmark.unscored_unit
+        lost = f"{unscored} {counted} unscored{_bounds(benchmark, run.task)}" if unscored else ""
+        source = f"published figure from {published.where}" if published else ""
+        for note in filter(None, (how, *run.notes, lost, source)):
+            notes.setdefault(note, []).append(f"{run.task.task}, {run.label}")
     for each in figures:
         if each not in used and each.metric == score.name:
-            rows.append((each.task, each.label, "", "", f"{each.value:.{score.digits}f}", "", "", ""))
-    columns: tuple[str, ...] = (
-        "task",
-        "model",
-        f"#{score.name}",
-        "#corrected",
-        "#published",
-        "#diff",
-        f"#{benchmark.unit}",
-        "#unscored",
-    )
-    if not any(row[3] for row in rows):
-        columns, rows = (*columns[:3], *columns[4:]), [(*row[:3], *row[4:]) for row in rows]
+            rows.append((each.task, each.label, "", "", "", f"{each.value:.{score.digits}f}", "", "", ""))
+    numbers = (score.name, "95% interval", "corrected", "published", "diff", benchmark.unit, "unscored")
+    columns = ("task", "model", *(f"#{name}" for name in numbers))
+    kept = [place for place, name in enumerate(columns) if name != "#corrected" or any(row[place] for row in rows)]
     unit = " in percent" if score.unit == "%" and score.times == 100 else ""
-    label = score.label if score.label[1:2].isupper() or "-" in score.label else score.label[:1].lower() + score.label[1:]
-    return Table(f"{benchmark.title} {label}{unit}, with its standard error", columns, rows, notes)
+    label = score.label if score.label[1:2].isupper() or not score.label.replace(" ", "").isalpha() else score.label.lower()
+    said = [f"{'; '.join(which)}: {note}" for note, which in notes.items()]
+    return Table(
+        f"{benchmark.title} {label}{unit}",
+        [columns[place] for place in kept],
+        [[row[place] for place in kept] for row in rows],
+        said,
+    )
 
 
 def _other_rows(runs: Sequence[Run], figures: Sequence[Published]) -> list[tuple[str, ...]]:
@@ -179,11 +183,12 @@ def _match(run: Run, metric: str, figures: Sequence[Published]) -> Published | N
     )
 
 
-def _with_stderr(found: Figure | None, score: Score) -> str:
+def _with_interval(found: Figure | None, score: Score) -> tuple[str, str]:
+    """A value, withheld where it is of too few rows, and its interval."""
     if found is None:
-        return "none"
-    shown = f"{score.times * found.value:.{score.digits}f}"
-    return shown if found.stderr is None else f"{shown} ± {score.times * found.stderr:.{score.digits}f}"
+        return "none", ""
+    between = "" if found.low is None or found.high is None else score.between(found.low, found.high)
+    return "too few rows" if found.is_few else score.write(found.value), between
 
 
 def _corrected(found: Figure | None, score: Score) -> tuple[str, str]:
@@ -194,11 +199,7 @@ def _corrected(found: Figure | None, score: Score) -> tuple[str, str]:
     return f"{score.write(each.value)} [{score.between(each.low, each.high)}]", f"corrected {each.how}"
 
 
-def _unscored(task: TaskResult) -> int:
-    return int(number_of(task.metrics.get("unscored")) or 0)
-
-
-def _notes(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Iterable[str]:
+def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Iterable[str]:
     """What sets a run apart: its data, what of it was run, what has no score, and what the benchmark says besides."""
     data = task.metadata.get("data")
     data = data if isinstance(data, dict) else {}
@@ -206,12 +207,11 @@ def _notes(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Iterabl
         rows = f"{data.get('rows')} rows of {data.get('upstream_rows')}"
         yield f"not the published file: {rows}, git blob {data.get('git_blob')}"
     if task.limit:
-        yield f"--limit {task.limit:g}"
+        yield f"--limit {task.limit:g}: part of the {benchmark.unit} only"
     elif benchmark.unit in data and task.effective != data[benchmark.unit]:
         yield f"{task.effective} of {data[benchmark.unit]} {benchmark.unit}"
-    if unscored := _unscored(task):
-        counted = benchmark.unit if benchmark.unscored_unit == "rows" else benchmark.unscored_unit
-        yield f"{unscored} {counted} unscored{_bounds(benchmark, task)}"
+    if cut := int(number_of(task.metrics.get("truncated")) or 0):
+        yield f"{cut} {benchmark.unit[: None if cut != 1 else -1]} longer than the window, whose beginning was cut off"
     config = file.content.get("config")
     decoding = config.get("decoding") if isinstance(config, dict) else None
     if isinstance(decoding, dict):

@@ -51,6 +51,14 @@ def abstention(index: str, name: str) -> JudgedBiography:
     return JudgedBiography(generation, ("I found nothing.",), (), (), (), (), (), abstained=True)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def of_few_rows() -> Iterator[None]:
+    """Scores of the few rows of these tests are shown; ``test_few_rows`` has the number that users have."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lm_factuality.benchmarks.chosen.LEAST_ROWS", 1)
+        yield
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """A headless Chromium that writes down what it asks the network for."""

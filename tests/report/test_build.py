@@ -71,7 +71,8 @@ def test_what_word_overlap_has_judged_says_so_beside_each_score(tmp_path, judge,
     page, overview = read(tmp_path / "out", "ambigbio.html"), read(tmp_path / "out", "index.html")
     assert (page.count(">Judged by word overlap, not by a model</small>") > 3) == expected
     assert ("FActScore 86.7 and D-FActScore 79.2 where the released judge gives 94.6 and 89.0" in overview) == expected
-    assert ("my_bio: Mind the judge." in overview) == expected
+    assert ("Mind the judge. (org/small-125m on my_bio)" in text_of(overview)) == expected
+    assert ("Mind the judge." in page) == expected
 
 
 @pytest.mark.parametrize("hashes", [{"biographies/group": "ab" * 8}, {"biographies/group": "cd" * 8}, None])
@@ -152,7 +153,7 @@ def test_settings_that_differ_are_marked(tmp_path):
 def test_partial_runs_are_said_to_be_partial(tmp_path):
     write_results(tmp_path / "a", {"my_factor": factor_task(RIGHT)}, limit=8)
     build_report([tmp_path / "a"], tmp_path / "out")
-    assert "Part of the rows only (--limit): org/small-125m on my_factor" in text_of(read(tmp_path / "out", "index.html"))
+    assert "--limit 8: part of the rows only (org/small-125m on my_factor)" in text_of(read(tmp_path / "out", "index.html"))
 
 
 def test_retrieval_stands_beside_the_same_model_without(tmp_path):
@@ -235,8 +236,9 @@ def test_felm_stands_in_table_4_beside_the_published_figures(tmp_path):
         tmp_path / "r", {"my_felm": felm_task(["Answer: 2", "Answer: 1,2", "Answer: ALL_CORRECT", "I do not know."])}, "org/judge"
     )
     build_report([tmp_path / "r"], tmp_path / "out")
-    table = re.search(r'<table class="data table4">.*?</table>', read(tmp_path / "out", "felm.html"), re.DOTALL)[0]
-    blocks = re.findall(r"<tbody.*?</tbody>", table, re.DOTALL)
+    own, published = re.findall(r'<table class="data table4">.*?</table>', read(tmp_path / "out", "felm.html"), re.DOTALL)
+    blocks = re.findall(r"<tbody.*?</tbody>", own + published, re.DOTALL)
+    assert own.count("<tbody") == 1
     assert [text_of(re.search(r"<th.*?</th>", block)[0]).split()[0] for block in blocks] == [
         "org/judge",
         "Vicuna-33B",
@@ -347,5 +349,5 @@ def test_the_command_says_what_it_built(tmp_path, capsys):
     assert command.report(parser.parse_args([str(tmp_path / "r"), "--out", str(tmp_path / "out"), "--title", "Mine"])) == 0
     output = capsys.readouterr().out
     assert "1 model, 1 task, 2 pages in " in output
-    assert "1 runs without samples" in output
+    assert "1 run without samples" in output
     assert "<title>Mine</title>" in read(tmp_path / "out", "index.html")

@@ -18,7 +18,7 @@ POOR = [True] * 4 + [False] * 36
 def pairs(folder, scores=None):
     """The rows of all tables of pairs, by (score, A, B), and the notes of all tables."""
     found, notes = {}, []
-    for table in tables(read_runs([folder]), [], "", scores):
+    for table in tables(read_runs([folder])[0], [], "", scores):
         notes += table.notes
         if "better" in table.columns:
             found |= {tuple(row[:3]): dict(zip(table.columns[3:], row[3:], strict=True)) for row in table.rows}
@@ -113,4 +113,4 @@ def test_samples_of_another_task_are_an_error(tmp_path):
     write_results(tmp_path, {"t": factor_task(CLEAR)}, "org/a")
     (tmp_path / "samples_t_2026-01-02T03-04-05.000001.jsonl").write_text('{"doc_id": 3, "doc": {}}\n', encoding="utf-8")
     with pytest.raises(DataError, match=r"doc_id 3: not a sample of a factor task.*--log_samples"):
-        read_runs([tmp_path])
+        read_runs([tmp_path])[0]

@@ -64,12 +64,17 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         str(doc["name"]),
         snippet(doc["name"]),
         {"id": doc["index"], "question": doc["question"], "name": doc["name"], "passages": doc["passages"]},
-        "none" if judged.abstained else "unscored" if gap is None else "wrong" if gap > 1e-9 else "right",
+        _outcome(judged.abstained or sample.get("factscore") == 0, gap),
         None if gap is None else -gap,
         (),
         {**shown_of(judged, record["unscored"]), "scores": record["scores"]},
         {score.name: mean_part(sample[score.name]) for score in _SHOWN if sample.get(score.name) is not None},
     )
+
+
+def _outcome(is_empty: bool, gap: float | None) -> str:
+    """Of a response; where nothing is told, or none of it is supported, nobody can be merged."""
+    return "none" if is_empty else "unscored" if gap is None else "wrong" if gap > 1e-9 else "right"
 
 
 def _judged_texts(entry: Entry) -> str:
@@ -84,7 +89,7 @@ def _judged_texts(entry: Entry) -> str:
 
 SAMPLES = Samples(
     row,
-    ("no gap", "people merged", "unscored", "declined"),
+    ("no gap", "people merged", "unscored", "nothing supported"),
     margin="gap",
     right="Responses without a gap",
     script=Path(__file__).with_name("page.js"),

@@ -134,7 +134,7 @@ def _listed(body: str, num_units: int, is_below: bool) -> tuple[frozenset[int] |
     while place:
         low, high = int(place[1][:_DIGITS]), int((place[2] or place[1])[:_DIGITS])
         if outside := [number for number in (low, high) if not 1 <= number <= num_units]:
-            return f"id {outside[0]} of {num_units}", end
+            return f"id {outside[0]}; the last is {num_units}", end
         if low > high:
             return MORE, end
         ids.update(range(low, high + 1))

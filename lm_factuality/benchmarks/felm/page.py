@@ -166,6 +166,8 @@ def _own_cell(own: Mapping[tuple[str, str], Entry], place: Place) -> Cell | None
     if entry is None or found is None:
         return None
     rest = [entry.result.metrics.get(f"{level}_{name}{suffix}") for name in ("precision", "recall")]
+    if found.is_few:
+        return Cell("too few", f"{found.counted} rows")
     # NaN differs from itself: a score that is not defined.
     shown = " / ".join("–" if value is None or value != value else score.write(value) for value in rest)
     interval = score.between(found.low, found.high) if found.low is not None and found.high is not None else "–"

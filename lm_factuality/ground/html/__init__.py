@@ -17,11 +17,13 @@ STYLE, SCRIPT = "look.css", "tables.js"
 
 
 class Column(NamedTuple):
-    """The heading of a column. ``numeric`` ones stand to the right and are sorted as numbers, the highest first."""
+    """The heading of a column. ``numeric`` ones stand to the right and are sorted as numbers, the highest first;
+    ``small`` stands beneath the label."""
 
     label: str
     numeric: bool = False
     title: str | None = None
+    small: str = ""
 
 
 class Link(NamedTuple):
@@ -73,7 +75,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters |= {"text": Column, "breakable": breakable, "as_data": lambda content: Markup(as_data(content))}  # noqa: S704
-    environment.globals |= {"text": Column, "number": lambda label, title=None: Column(label, True, title)}
+    environment.globals |= {"text": Column, "number": lambda label, title=None, small="": Column(label, True, title, small)}
     return environment
 
 

@@ -85,7 +85,17 @@
     }
   }
 
+  // A table that goes on to the right says so until its end is in view.
+  function hint() {
+    for (const box of document.querySelectorAll(".scroll")) {
+      box.classList.toggle("wide", box.scrollLeft + box.clientWidth < box.scrollWidth - 8);
+      box.onscroll ??= hint;
+    }
+  }
+
   function start() {
+    for (const event of ["resize", "toggle", "drawn"]) addEventListener(event, hint, true);
+    hint();
     addThemeButton();
     for (const table of document.querySelectorAll("table[data-sortable]")) makeSortable(table);
     for (const field of document.querySelectorAll("[data-search], [data-filter]")) {

@@ -7,6 +7,7 @@ from typing import Any
 from lm_factuality import __version__
 from lm_factuality.benchmarks.chosen import score_called
 from lm_factuality.ground.html import Link, render
+from lm_factuality.ground.model_names import size_label
 from lm_factuality.leaderboard.site.board import Board, Row, Table
 from lm_factuality.leaderboard.site.entries import RULE, Entry
 
@@ -50,7 +51,7 @@ def model_page(entries: Sequence[Entry], board: Board, title: str, report: str |
         "Revision": newest.revision,
         "Precision": newest.dtype,
         "Backend": newest.backend,
-        "Parameters": _size(newest.num_parameters),
+        "Parameters": size_label(newest.num_parameters or 0),
         "Weights": newest.access,
     }
     rows = [(table, row) for table in board.tables for row in table.rows if row.entry in entries]
@@ -80,7 +81,11 @@ def _table(table: Table) -> dict[str, Any]:
     scores = {task: next(row.scores[task] for row in table.rows if task in row.scores) for task in table.tasks}
     shown = {task: score_called(score.kind, score.metric) for task, score in scores.items()}
     filters = [(facet, label, f"facets.{facet}") for facet, label in _FILTERS.items()]
-    return {"table": table, "lines": [_line(row) for row in table.rows], "shown": shown, "filters": filters, "rule": RULE}
+    judges = {
+        task: " or ".join(sorted({row.scores[task].judge or "" for row in table.rows if task in row.scores})) for task in shown
+    }
+    lines = [_line(row) for row in table.rows]
+    return {"table": table, "lines": lines, "shown": shown, "judges": judges, "filters": filters, "rule": RULE}
 
 
 def _line(row: Row) -> Line:
@@ -95,19 +100,10 @@ def _line(row: Row) -> Line:
     }
     unscored = sum(score.unscored for score in row.scores.values())
     named = {name: value or "not known" for name, value in facets.items()}
-    return Line(row, entry.model.partition("/"), about, _size(entry.num_parameters), unscored, named)
+    return Line(row, entry.model.partition("/"), about, size_label(entry.num_parameters or 0), unscored, named)
 
 
 def _short(revision: str) -> str:
     """A commit or hash by its first characters."""
     kind, colon, rest = revision.rpartition(":")
     return revision if kind == "api" else f"{kind}{colon}{rest[:10]}"
-
-
-def _size(parameters: float | None) -> str:
-    if parameters is None:
-        return ""
-    for limit, unit in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
-        if parameters >= limit:
-            return f"{parameters / limit:.3g}{unit}"
-    return f"{parameters:.0f}"

@@ -7,11 +7,13 @@
   const labels = Object.fromEntries(content.models);
   const order = content.models.map(([id]) => id);
   const SHOWN = 12;
+  const LEAST = content.least;
 
   const signed = (value, digits) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(digits)}`;
   const pText = (p) => (p === null ? "–" : p < 0.001 ? "< 0.001" : p.toFixed(3));
 
-  function verdict(metric, difference, p) {
+  function verdict(metric, difference, p, n) {
+    if (n < LEAST) return el("span", { class: "badge" }, "too few rows");
     if (p === null) return el("span", { class: "badge" }, "not known");
     if (p >= 0.05) return el("span", { class: "badge" }, "no clear difference");
     if (metric.higher === null) return el("span", { class: "badge open" }, difference > 0 ? "A higher" : "B higher");
@@ -43,9 +45,10 @@
       el("td", { class: "number" }, write(a)), el("td", { class: "number" }, write(b)),
       el("td", { class: "number" }, el("b", {}, signed(metric.scale * difference, metric.digits)),
         low === null ? null : el("small", {}, `${signed(metric.scale * low, metric.digits)} to ${signed(metric.scale * high, metric.digits)}`)),
-      el("td", { class: "bar-cell" }, bar(low, difference, high, reach)),
+      el("td", { class: "bar-cell" }, bar(low, difference, high, reach),
+        el("small", { class: "axis" }, [-1, 0, 1].map((end) => el("span", {}, signed(end * metric.scale * reach, metric.scale * reach >= 1 ? 0 : metric.digits))))),
       el("td", { class: "number" }, pText(adjusted), el("small", {}, `alone ${pText(p)}`)),
-      el("td", {}, verdict(metric, difference, adjusted)),
+      el("td", {}, verdict(metric, difference, adjusted, n)),
       el("td", { class: "number" }, least === null ? "–" : write(least)),
       el("td", { class: "number" }, String(wins)), el("td", { class: "number" }, String(losses)), el("td", { class: "number" }, n.toLocaleString("en")));
   }
@@ -53,8 +56,13 @@
   function taskTable(task, found) {
     const rows = task.metrics.map((metric) => [metric, found.find(([name]) => name === metric.name)?.slice(1)]).filter(([, each]) => each);
     if (!rows.length) return el("p", { class: "quiet" }, "No row has a score of both models.");
-    const reach = (metric) => Math.max(...rows.filter(([each]) => each.scale === metric.scale)
-      .flatMap(([, [, , value, low, high]]) => [value, low ?? value, high ?? value].map(Math.abs)), 1e-9);
+    const reach = (metric) => {
+      const ends = (few) => rows.filter(([each, found_]) => each.scale === metric.scale && (few || found_[8] >= LEAST))
+        .flatMap(([, [, , value, low, high]]) => [value, low ?? value, high ?? value].map(Math.abs));
+      const most = metric.scale * Math.max(...(ends(false).length ? ends(false) : ends(true)), 1e-6);
+      const step = 10 ** Math.floor(Math.log10(most));
+      return [1, 2, 5, 10].find((times) => times * step >= most * 0.999) * step / metric.scale;
+    };
     const head = ["Score", "A", "B", "A minus B", "", "p, Holm", "", "Detectable", "A wins", "B wins", "Rows"];
     return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": task.task }, el("table", { class: "data" },
       el("thead", {}, el("tr", {}, head.map((label, place) => el("th", { scope: "col", class: [1, 2, 3, 5, 7, 8, 9, 10].includes(place) ? "number" : null }, label)))),
@@ -105,6 +113,7 @@
     }));
     if (a === one.value && b === other.value) {
       root.replaceChildren(el("p", { class: "pair" }, el("span", { class: "named" }, el("span", { class: "badge a" }, "A"), el("span", { dir: "auto" }, labels[a])), el("span", { class: "named" }, el("span", { class: "badge b" }, "B"), el("span", { dir: "auto" }, labels[b]))), ...sections);
+      dispatchEvent(new Event("drawn"));
     }
   }
 

@@ -37,9 +37,9 @@ _RESAMPLES = 1000  # of statistics.pooled_stderr
 
 def export_every_eval_ever(
     files: Sequence[ResultsFile], out: Path, publisher: Publisher, model: str | None = None, samples: bool = False
-) -> list[Path]:
+) -> tuple[list[Path], list[str]]:
     """Writes ``data/TASK/ORG/NAME/UUID.json`` below ``out`` for every task with a score, with ``samples`` also
-    ``UUID_samples.jsonl``; returns the JSON files. The same results give the same names and bytes.
+    ``UUID_samples.jsonl``; returns the JSON files, and what is left out and why. The same results give the same names and bytes.
 
     Raises:
         ConfigError: the model's name is not known, or jsonschema is not installed.
@@ -66,7 +66,14 @@ def export_every_eval_ever(
             check_against(EVERY_EVAL_EVER, [record], "record")
         write_json(path, record)
         written.append(path)
-    return written
+    left_out = []
+    for task, (record, rows) in zip([task for file in files for task in file.tasks], found, strict=True):
+        if not record["evaluation_results"]:
+            left_out.append(f"{task.task}: no score of it is defined")
+        elif samples and not rows:
+            why = "they are no questions with one answer" if task.samples else "the run kept none; run it with --log_samples"
+            left_out.append(f"{task.task}: its samples; {why}")
+    return written, left_out
 
 
 def _record(

@@ -55,10 +55,11 @@ def export_hub(
     benchmarks: Sequence[Benchmark],
     model: str | None = None,
     source: Mapping[str, str | None] | None = None,
-) -> list[Path]:
+) -> tuple[list[Path], list[str]]:
     """Writes ``ORG/NAME/.eval_results/TASK.yaml`` below ``out`` for every task that has a benchmark, with the newest of several
-    runs; returns the files. Shares are given in per cent, as the papers' tables have them. ``source`` is where the results can be
-    seen: an https address (``url``), what to call it (``name``), and whose it is (``org``, an organisation of the Hub).
+    runs; returns the files, and what is left out and why. Shares are given in per cent, as the papers' tables have them.
+    ``source`` is where the results can be seen: an https address (``url``), what to call it (``name``), and whose it is (``org``,
+    an organisation of the Hub).
 
     Raises:
         ConfigError: a benchmark's task is in none of the results, the model's name is not known, or jsonschema is not installed.
@@ -78,17 +79,22 @@ def export_hub(
             f"some of {', '.join(known)}"
         )
     newest: dict[Path, tuple[ResultsFile, TaskResult, Benchmark]] = {}
+    chosen = {benchmark.task for benchmark in benchmarks}
+    left_out = [f"{task}: no dataset stands for it; add --benchmark {task}=ORG/DATASET" for task in known if task not in chosen]
     for file in sorted(files, key=lambda each: each.date):
         for benchmark in benchmarks:
             if task := file.task(benchmark.task):
                 name = f"{benchmark.dataset.split('/')[1]}_{benchmark.task_id}.yaml"
-                newest[out / model_id(file, model) / ".eval_results" / name] = file, task, benchmark
+                path = out / model_id(file, model) / ".eval_results" / name
+                if path in newest:
+                    left_out.append(f"{benchmark.task} of {newest[path][0].path.name}: {file.path.name} is newer")
+                newest[path] = file, task, benchmark
     entries = {path: [_entry(*each, source)] for path, each in newest.items()}
     for path, content in entries.items():
         check_against(HUB, [content], path.name)
     for path, content in entries.items():
         write_text(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=1000))
-    return list(entries)
+    return list(entries), left_out
 
 
 def _entry(file: ResultsFile, task: TaskResult, benchmark: Benchmark, source: Mapping[str, str | None] | None) -> dict[str, Any]:

@@ -145,7 +145,7 @@ TWO = [1, 1, 0, 1, 1, 1, 0, 1, 0, 0]
 def test_differences_are_paired_by_row_and_clustered_by_document(tmp_path):
     results(tmp_path / "a", "one", ONE, 8.0, model_num_parameters=5e8)
     results(tmp_path / "b", "two", TWO, 9.0)
-    points, _ = points_of_runs(read_runs([tmp_path]))
+    points, _ = points_of_runs(read_runs([tmp_path])[0])
     (pair,) = disagreements(points)
     assert (pair.likelier.model, pair.righter.model, pair.units) == ("one", "two", (TOKEN, BYTE))
     assert pair.likelier.size == 5e8
@@ -165,14 +165,14 @@ def test_without_the_samples_of_the_same_rows_differences_are_unpaired(change, t
     elif change == "other accuracy":
         text = samples.read_text(encoding="utf-8").replace('"factor_acc": 1.0', '"factor_acc": 0.0')
         samples.write_text(text, encoding="utf-8")
-    (pair,) = disagreements(points_of_runs(read_runs([tmp_path]))[0])
+    (pair,) = disagreements(points_of_runs(read_runs([tmp_path])[0])[0])
     assert (pair.gap.n, 100 * pair.gap.stderr) == (0, pytest.approx(4 * math.sqrt(2)))
 
 
 def test_unscored_rows_are_in_no_pair(tmp_path):
     results(tmp_path / "a", "one", [None, *ONE[1:]], 8.0)
     results(tmp_path / "b", "two", [None, *TWO[1:]], 8.0)
-    one, two = points_of_runs(read_runs([tmp_path]))[0]
+    one, two = points_of_runs(read_runs([tmp_path])[0])[0]
     assert (difference(two, one).n, difference(two, one).difference) == (9, pytest.approx(2 / 9))
 
 
@@ -180,7 +180,7 @@ def test_p_values_of_disagreements_are_corrected_for_all_pairs(tmp_path):
     """Of three pairs one agrees with perplexity; it counts all the same."""
     for number, (right, perplexity) in enumerate((([1] * 10, 9.0), (ONE, 8.5), (TWO, 8.0))):
         results(tmp_path / str(number), f"m{number}", right, perplexity)
-    found = disagreements(points_of_runs(read_runs([tmp_path]))[0])
+    found = disagreements(points_of_runs(read_runs([tmp_path])[0])[0])
     assert {(pair.likelier.model, pair.righter.model): (pair.gap.p, pair.gap.adjusted) for pair in found} == {
         ("m1", "m0"): (2 / 2**4, 3 * 2 / 2**4),
         ("m2", "m0"): (2 / 2**3, 2 * 2 / 2**3),
@@ -194,7 +194,7 @@ def test_gains_pair_each_model_with_itself_without_retrieval(tmp_path):
     results(tmp_path / "d", "org/m-125m", TWO, 8.0, backend="hf-ralm", model_revision="step1")
     results(tmp_path / "e", "org/n-1b", [1] * 10, 8.0, backend="hf-ralm")
     results(tmp_path / "f", "org/n-1b", TWO, 8.0)
-    points, _ = points_of_runs(read_runs([tmp_path]))
+    points, _ = points_of_runs(read_runs([tmp_path])[0])
     found = gains(points)
     assert [(gain.without.model, gain.with_it.model) for gain in found] == [
         ("org/m-125m", "org/m-125m (hf-ralm)"),
@@ -207,7 +207,7 @@ def test_gains_pair_each_model_with_itself_without_retrieval(tmp_path):
 def test_the_newest_result_counts_and_the_older_is_named(tmp_path):
     results(tmp_path, "one", ONE, 8.0)
     results(tmp_path, "one", TWO, 7.0, date="2026-01-02T00-00-00.0")
-    points, notes = points_of_runs(read_runs([tmp_path]))
+    points, notes = points_of_runs(read_runs([tmp_path])[0])
     (point,) = points
     assert (point.accuracy, point.perplexity) == (60.0, 7.0)
     assert len(notes) == 2
@@ -219,7 +219,7 @@ def test_backends_that_only_score_give_one_model_and_others_another(tmp_path):
         right = TWO if backend == "vllm" else ONE
         results(tmp_path / backend, "one", right, 8.0, date=f"2026-01-0{number + 1}T00-00-00.0", backend=backend)
     results(tmp_path / "early", "one", ONE, 9.0, model_revision="step1000")
-    points, _ = points_of_runs(read_runs([tmp_path]))
+    points, _ = points_of_runs(read_runs([tmp_path])[0])
     assert [point.model for point in points] == ["one", "one (hf-ralm)", "one (step1000)"]
     assert points[0].accuracy == 60.0
 
@@ -229,7 +229,7 @@ def test_a_perplexity_without_an_accuracy_is_named(tmp_path):
     content = json.loads(path.read_text(encoding="utf-8"))
     del content["results"]["x_factor"]
     path.write_text(json.dumps(content), encoding="utf-8")
-    points, (note,) = points_of_runs(read_runs([tmp_path]))
+    points, (note,) = points_of_runs(read_runs([tmp_path])[0])
     assert points == []
     assert note == "x_factor_perplexity, one: perplexity 8.00, per byte 1.800; no accuracy on x_factor to go with it"
 

@@ -104,7 +104,7 @@ def test_a_segment_is_wrong_if_any_of_its_claims_is() -> None:
     judged = judge_response("0", "wk", [True, False, True], ["Answer: 3, 4"], owners=[1, 1, 2, 2, 3])
     assert judged.flagged == (False, True, False)
     outside = judge_response("0", "wk", [True, False, True], ["Answer: 6"], owners=[1, 1, 2, 2, 3])
-    assert outside.reason == "id 6 of 5"
+    assert outside.reason == "id 6; the last is 5"
 
 
 BROKEN: dict[str, tuple[Any, str]] = {

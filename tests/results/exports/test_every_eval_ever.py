@@ -18,7 +18,7 @@ MODEL = "acme/small"
 
 def export(files: tuple[ResultsFile, ...], out: Path, samples: bool = False) -> dict[str, dict[str, Any]]:
     """The records by their task."""
-    paths = export_every_eval_ever(files, out, PUBLISHER, MODEL, samples)
+    paths, _ = export_every_eval_ever(files, out, PUBLISHER, MODEL, samples)
     return {path.relative_to(out).parts[1]: json.loads(path.read_text()) for path in paths}
 
 

@@ -22,7 +22,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def test_what_is_written_is_what_huggingface_hub_reads(whole: tuple[ResultsFile, ...], tmp_path: Path) -> None:
     source = {"url": "https://example.org/report", "name": "Report", "org": "acme"}
-    (path,) = export_hub(whole, tmp_path, [BENCHMARK], "acme/small", source)
+    (path,), _ = export_hub(whole, tmp_path, [BENCHMARK], "acme/small", source)
     assert path == tmp_path / "acme/small/.eval_results/factor_sample.yaml"
     check_against(HUB, [read(path)], path.name)
     (entry,) = parse_eval_result_entries(read(path))
@@ -45,21 +45,27 @@ def test_unscored_and_what_they_could_do(whole: tuple[ResultsFile, ...], tmp_pat
     task = replace(
         whole[0].tasks[0], metrics={"factor_acc": 0.5, "unscored": 3.0, "factor_acc_worst": 0.4, "factor_acc_best": 0.6}
     )
-    (path,) = export_hub([replace(whole[0], tasks=(task,))], tmp_path, [BENCHMARK], "acme/small")
+    (path,), _ = export_hub([replace(whole[0], tasks=(task,))], tmp_path, [BENCHMARK], "acme/small")
     assert "3 of 40 unscored; 40.00 to 60.00 if those are wrong or right" in read(path)[0]["notes"]
 
 
 def test_the_newest_run_counts(whole: tuple[ResultsFile, ...], tmp_path: Path) -> None:
     older = replace(whole[0], date=whole[0].date - 1000, tasks=(replace(whole[0].tasks[0], metrics={"factor_acc": 0.001}),))
-    (path,) = export_hub([*whole, older], tmp_path, [BENCHMARK], "acme/small")
+    (path,), left_out = export_hub([older, *whole], tmp_path, [BENCHMARK], "acme/small")
     assert read(path)[0]["value"] != 0.1
+    names = whole[0].path.name
+    others = [f"{task.task}: no dataset" for task in whole[0].tasks[1:]]
+    assert [said.partition(" stands")[0] for said in left_out] == [
+        *sorted(others),
+        f"{BENCHMARK.task} of {names}: {names} is newer",
+    ]
 
 
 def test_a_perplexity_is_no_share(scored: tuple[ResultsFile, ...], tmp_path: Path) -> None:
     (file,) = scored
     task = file.task("sample_factor_perplexity")
     assert task is not None
-    (path,) = export_hub(
+    (path,), _ = export_hub(
         [replace(file, tasks=(replace(task, limit=None),))], tmp_path, [Benchmark(task.task, "acme/factor", "text")], "acme/small"
     )
     assert read(path)[0]["value"] == pytest.approx(task.metrics["perplexity"], abs=1e-4)
