@@ -143,9 +143,8 @@ def _pages(chosen: Chosen, data: Sequence[TaskData], title: str) -> Iterator[Pag
                 for model, reasons in each.reasons.items()
                 for reason, count in sorted(reasons.items(), key=lambda item: -item[1])
             ]
-            values = {"heading": main.title, "lead": main.lead, "sections": sections, "unscored": unscored}
-            values |= {"notes": _notes(entries), "listed": _listed}
-            yield Page(f"{name}.html", main.title, "benchmark.html", values)
+            values = {"heading": main.title, "lead": main.lead, "sections": sections, "unscored": unscored, "listed": _listed}
+            yield Page(f"{name}.html", main.title, "benchmark.html", {**values, "notes": _notes(entries)})
     able = [model for model in chosen.models if any(model.id in each.models for each in data)]
     if any(len(each.models) > 1 for each in data):
         content = page_data(able, data)

@@ -67,12 +67,12 @@ def export_every_eval_ever(
         write_json(path, record)
         written.append(path)
     left_out = []
-    for task, (record, rows) in zip([task for file in files for task in file.tasks], found, strict=True):
+    for each, (record, rows) in zip([task for file in files for task in file.tasks], found, strict=True):
         if not record["evaluation_results"]:
-            left_out.append(f"{task.task}: no score of it is defined")
+            left_out.append(f"{each.task}: no score of it is defined")
         elif samples and not rows:
-            why = "they are no questions with one answer" if task.samples else "the run kept none; run it with --log_samples"
-            left_out.append(f"{task.task}: its samples; {why}")
+            why = "they are no questions with one answer" if each.samples else "the run kept none; run it with --log_samples"
+            left_out.append(f"{each.task}: its samples; {why}")
     return written, left_out
 
 
