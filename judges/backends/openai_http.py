@@ -233,12 +233,7 @@ class OpenAIBackend:
             )
 
     async def _answer_one(self, request: Request, ending: _Ending) -> Answer:
-        """The answer, or after all retries one with an error.
-
-        Raises:
-            BackendDown: no other request will fare better.
-            BudgetSpent: ``max_cost`` does not allow another try.
-        """
+        """The answer, or after all retries one with an error; an exception where no other request will fare better."""
         attempt = 0
         while True:
             try:

@@ -96,11 +96,7 @@ def hooks(base_url: str, key: str) -> dict[str, list[Callable[[Any], Awaitable[N
 
 
 async def _bounded(response: Any) -> None:
-    """Has the body of a reply read up to ``_MOST_BYTES``: compressed, a small one may hold any number.
-
-    Raises:
-        TryAgain: when it is read, and holds more.
-    """
+    """Has the body of a reply read up to ``_MOST_BYTES``, then TryAgain: compressed, a small one may hold any number."""
     decoded = response.aiter_bytes
 
     async def read(*options: Any) -> AsyncIterator[bytes]:

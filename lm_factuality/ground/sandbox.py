@@ -87,10 +87,7 @@ class _Sums(NodeTransformer):
 
 
 def _check(parsed: nodes.Template) -> None:
-    """
-    Raises:
-        TemplateSyntaxError: it holds what templates of a YAML have no use for.
-    """
+    """Raises TemplateSyntaxError if it holds what templates of a YAML have no use for."""
     for found in parsed.find_all(_REFUSED):
         raise TemplateSyntaxError(f"{type(found).__name__} is not taken in the templates of a YAML", found.lineno)
     for loop, depth in _loops(parsed, 0):

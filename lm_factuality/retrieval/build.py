@@ -107,11 +107,7 @@ def _build(
 
 
 def _take_up(partial: Path, plan: Mapping[str, Any], sources: Sources) -> PassageStore:
-    """The passages that the build in ``partial`` has read, with ``sources`` put where it stood; none if it is a new one.
-
-    Raises:
-        DataError: the build there is of other sources or with other parameters.
-    """
+    """The passages that the build in ``partial`` has read, with ``sources`` put where it stood; none if it is a new one."""
     store = PassageStore(partial, write=True)
     state = store.kept("read")
     if state is None:  # a build that ended before its first passages or after its last step; it starts over
