@@ -23,11 +23,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     from lm_factuality.benchmarks.certified import all_settings
 
     parser.add_argument("--judge", required=True, metavar="CONFIG", help="a judge's YAML, or 'lexical' to try things out")
-    parser.add_argument(
-        "--setting",
-        choices=all_settings(),
-        help="what is measured (default segment_cot; segment_doc if the judge needs evidence)",
-    )
+    parser.add_argument("--setting", choices=all_settings(), help="default segment_cot; segment_doc if the judge needs evidence")
     parser.add_argument("--rows", type=int, metavar="N", help="biographies_...: a random part, always the same")
     parser.add_argument("--data-dir", metavar="DIR", help="local folder with the published files, instead of a download")
     parser.add_argument("--data", type=Path, nargs="+", metavar="FILE", help="biographies_...: generations, decisions, ...")

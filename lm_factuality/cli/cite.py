@@ -14,9 +14,7 @@ from lm_factuality.ground.files import write_json, write_lines
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--generations", type=Path, nargs="+", required=True, metavar="FILE", help="responses and their passages, as below"
-    )
+    parser.add_argument("--generations", type=Path, nargs="+", required=True, metavar="FILE", help="responses, as below")
     parser.add_argument("--nli", required=True, metavar="MODEL", help="lexical, or an inference model on the Hub or in a folder")
     parser.add_argument(
         "--protocol",

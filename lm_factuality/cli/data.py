@@ -6,10 +6,12 @@ import argparse
 import fnmatch
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from lm_factuality.cli import references
-from lm_factuality.cli.actions import Command
+from lm_factuality import __version__
+from lm_factuality.cli.actions import Command, add_action
+from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import DataError
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         action.add_argument("names", nargs="*", metavar="NAME", help="of 'data ls', or a pattern; all if none is named")
         if name == "verify":
             action.add_argument("--data-dir", help="verify the files of this folder instead of the downloads")
-    references.add(actions)
+    _add_fetch_references(actions)
 
 
 def data(parsed: argparse.Namespace) -> int:
@@ -77,6 +79,80 @@ def _fetch_or_verify(parsed: argparse.Namespace, source: Source) -> str:
         return f"{source.name}: {path} has git blob {found}, expected {source.blob}"
     sys.stdout.write(f"{source.name}: {path}: git blob {found}, as published\n")
     return ""
+
+
+_NAME = "fetch-references"
+_SHOWN = 20  # entries that are no links
+
+
+def _add_fetch_references(actions: Any) -> None:
+    parser = add_action(actions, f"data {_NAME}", "fetch the pages that FELM's rows cite and keep their text", fetch_references)
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with FELM's all.jsonl, instead of the download")
+    source.add_argument("--urls", type=Path, metavar="FILE", help="links, one a line, instead of FELM's")
+    parser.add_argument("--cache", "--out", type=Path, metavar="DIR", help="folder for the texts (default: in the suite's cache)")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="JSON: every link and what became of it")
+    parser.add_argument("--retry-dead", action="store_true", help="ask again for links that were dead before")
+    polite = parser.add_argument_group("how servers are asked")
+    polite.add_argument("--delay", type=float, default=1.0, metavar="S", help="seconds between requests to a host (default 1)")
+    polite.add_argument(
+        "--user-agent",
+        default=f"lm-factuality/{__version__} (factuality research; asks once for each page that a data set cites)",
+        metavar="TEXT",
+        help="who asks; some sites want a way to reach you in it",
+    )
+    polite.add_argument("--ignore-robots", action="store_false", dest="obeys_robots", help="fetch what robots.txt excludes, too")
+    parser.add_argument(
+        "--allow-address",
+        action="append",
+        default=[],
+        metavar="IP:PORT",
+        help="connect to this private address too, such as 127.0.0.1:8123; may be given more than once",
+    )
+
+
+def fetch_references(parsed: argparse.Namespace) -> int:
+    """Fetches, prints counts by outcome, writes the report."""
+    from tqdm import tqdm
+
+    from lm_factuality.benchmarks.felm.rows import FELM, read_rows
+    from lm_factuality.ground.files import check_writable
+    from lm_factuality.ground.published import locate
+    from lm_factuality.ground.settings import read_settings
+    from lm_factuality.retrieval.references.addresses import parse_endpoint
+    from lm_factuality.retrieval.references.cache import ReferenceCache, Report
+    from lm_factuality.retrieval.references.connection import Network
+    from lm_factuality.retrieval.references.fetcher import Manners
+    from lm_factuality.retrieval.references.fetcher import fetch_references as fetch
+    from lm_factuality.retrieval.references.links import collect_links, read_urls
+
+    if parsed.report:
+        check_writable(parsed.report.parent, "the report")  # before hours of fetching
+    manners = read_settings(Manners, {name: getattr(parsed, name) for name in ("delay", "user_agent", "obeys_robots")}, _NAME)
+    allowed = frozenset(map(parse_endpoint, parsed.allow_address))
+    network = Network(user_agent=parsed.user_agent, allowed=allowed)
+    source = parsed.urls or locate(FELM, parsed.data_dir).path
+    entries = read_urls(source) if parsed.urls else [entry for row in read_rows(source) for entry in row.references]
+    links = collect_links(entries)
+    if not links.urls:
+        raise DataError(f"{source}: no links among {len(entries)} entries; expected http(s) addresses")
+    cache = ReferenceCache(parsed.cache)
+    fetched = fetch(links.urls, cache, network, manners, retry_dead=parsed.retry_dead)
+    found = list(tqdm(fetched, "references", len(links.urls), unit="link"))
+    report = Report(tuple(found), links.not_links)
+    if parsed.report:
+        report.write(parsed.report)
+    notes = [f"texts: {cache.folder}"]
+    if links.not_links:
+        shown = "; ".join(repr(entry[:80]) for entry in links.not_links[:_SHOWN])
+        notes.append(f"{len(links.not_links)} entries of {source} are no links: {shown}")
+    if dead := sum(reference.is_dead for reference, _ in found):
+        notes.append(f"{dead} links are dead; {parsed.report or '--report FILE'} lists them")
+    counts = [(name, f"{new:,}", f"{old:,}", meaning) for name, new, old, meaning in report.counts()]
+    print_table(f"{source}: {len(links.urls):,} links", ("outcome", "#this run", "#from cache", "meaning"), counts, notes)
+    if not report.was_anything_reached:
+        raise DataError("no server was reached: check the links and the network, then run the same command with --retry-dead")
+    return 0
 
 
 COMMAND = Command("data", "list, download or verify the published benchmarks", data, options)

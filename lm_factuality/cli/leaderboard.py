@@ -56,9 +56,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     beginning.add_argument("--suite", metavar="REQUIREMENT", help="what pip installs there (default: this version)")
     beginning.add_argument("--lfs", action="store_true", help="keep samples in Git LFS")
     changed_ones = add_action(actions, "leaderboard changed", "check the submissions that a pull request changes", _changed)
-    changed_ones.add_argument(
-        "submissions", type=Path, metavar="SUBMISSIONS", help="folder with submissions, in a git repository"
-    )
+    changed_ones.add_argument("submissions", type=Path, metavar="SUBMISSIONS", help="folder with submissions, under git")
     changed_ones.add_argument("--base", required=True, metavar="COMMIT", help="what the pull request is compared with")
     _add_rules(changed_ones)
     changed_ones.add_argument("--summary", type=Path, metavar="FILE", help="Markdown file to append the outcome to")
@@ -66,9 +64,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def _add_rules(parser: argparse.ArgumentParser) -> None:
     """Adds ``--rules``."""
-    parser.add_argument(
-        "--rules", type=Path, metavar="DIR", help="folder of rules, a NAME.yaml a leaderboard (default: the suite's own)"
-    )
+    parser.add_argument("--rules", type=Path, metavar="DIR", help="folder of rules, NAME.yaml each (default: the suite's own)")
 
 
 def _check_rules(parsed: argparse.Namespace) -> None:

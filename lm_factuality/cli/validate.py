@@ -18,13 +18,9 @@ if TYPE_CHECKING:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "targets", nargs="+", metavar="PATH|TASK", help="a task YAML, a CSV, JSONL or Parquet file, or a task's name"
-    )
+    parser.add_argument("targets", nargs="+", metavar="PATH|TASK", help="a task YAML, a CSV, JSONL or Parquet file, or a task")
     parser.add_argument("--include-path", action="append", default=[], metavar="DIR", help="look for task names here too")
-    parser.add_argument(
-        "--run-code", action="store_true", help="import the Python that a YAML names; only for YAMLs of people you trust"
-    )
+    parser.add_argument("--run-code", action="store_true", help="import the Python that YAMLs name, if you trust who wrote them")
     parser.add_argument(
         "--tokenizer", metavar="PATH|NAME", help="list the FACTOR rows whose prefix has other tokens alone than with a completion"
     )

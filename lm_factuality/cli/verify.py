@@ -30,9 +30,7 @@ _SHOWN = 3  # pairs of which the screen tells what the judge said
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", type=Path, required=True, metavar="FILE", help="JSONL of claim and passages")
     parser.add_argument("--judge", required=True, metavar="CONFIG", help="a judge's YAML, or 'lexical' to try things out")
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help="JSONL with verdict, score, reason and what the judge said"
-    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSONL with the verdicts, as below")
     parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the user's cache)")
     parser.add_argument("--dry-run", action="store_true", help="print calls, tokens and cost; ask and write nothing")
     parser.add_argument("--max-cost", type=float, metavar="X", help="USD at most, instead of the judge's own limit")

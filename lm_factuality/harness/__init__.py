@@ -4,15 +4,3 @@
 ``suite_task`` is what all task classes share, ``judging`` has a judge mark what the evaluated model wrote, ``tasks`` finds YAMLs
 by path and name, ``run`` is the command line.
 """
-
-import importlib
-from typing import Any
-
-# Task YAMLs written by earlier releases of factor-gen name their class here.
-_MOVED = {"FactorTask": "lm_factuality.benchmarks.factor.task"}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MOVED:
-        return getattr(importlib.import_module(_MOVED[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from lm_factuality.cli import references
+from lm_factuality.cli import data
 from lm_factuality.ground.errors import ConfigError, DataError, FactualityError
 from tests.retrieval.references.conftest import SENTENCE, page, redirect, site
 
@@ -16,8 +16,8 @@ __all__ = ["site"]  # a fixture
 
 def run(*arguments: object) -> int:
     parser = argparse.ArgumentParser()
-    references.add(parser.add_subparsers(dest="action", required=True))
-    parsed = parser.parse_args([references.NAME, *map(str, arguments)])
+    data.options(parser)
+    parsed = parser.parse_args(["fetch-references", *map(str, arguments)])
     code: int = parsed.function(parsed)
     return code
 
