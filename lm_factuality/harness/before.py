@@ -98,9 +98,10 @@ def check_yamls(tasks: Sequence[str]) -> None:
 
 def check_tasks(
     tasks: Sequence[str], include_path: Sequence[str], arguments: Mapping[str, Any], metadata: Mapping[str, Any]
-) -> None:
-    """Makes every task of the suite's among ``tasks`` once, which says what is wrong with its judge, its settings and its data.
-    ``arguments`` are the model's, which lm_eval adds to the ``metadata`` of the command line.
+) -> bool:
+    """Makes every task of the suite's among ``tasks`` once, which says what is wrong with its judge, its settings and its data;
+    returns whether all tasks are the suite's. ``arguments`` are the model's, which lm_eval adds to the ``metadata`` of the
+    command line.
 
     Raises:
         ConfigError, DataError: the first task that cannot be made, a name that nobody knows, or a setting that no task has.
@@ -128,6 +129,7 @@ def check_tasks(
         if kind is not None and isinstance(config, dict):
             with quietly():
                 kind(config={**config, "metadata": {**config["metadata"], **arguments, **metadata}})
+    return None not in classes
 
 
 def settings_of(kind: type) -> frozenset[str]:

@@ -5,6 +5,7 @@ know which model answered; an output folder that cannot be written, which lm_eva
 """
 
 import contextlib
+import functools
 import hashlib
 import json
 import logging
@@ -88,12 +89,12 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
     judging.begin_run(output, bool(given.value("predict_only")))
     if output:
         check_writable(Path(output).parent if output.endswith(".json") else Path(output), "results")
-    before.check_tasks(tasks, given.texts("include_path"), arguments_of_model, metadata)
+    is_suites = before.check_tasks(tasks, given.texts("include_path"), arguments_of_model, metadata)
     earlier = _results_files(output)
     retrieved.latest = {}
     run_tasks.clear()
     try:
-        with _readable_tables() as contents:
+        with _readable_tables() as contents, _index(with_lm_evals=not is_suites):
             parsed.func(parsed)
     except ValueError as error:
         if str(error).startswith("Tasks not found"):
@@ -110,6 +111,19 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
     if output and not saved and is_first_process():
         raise DataError(f"{output}: lm_eval saved no results; its log above says why")
     return saved
+
+
+@contextlib.contextmanager
+def _index(with_lm_evals: bool) -> Iterator[None]:
+    """lm_eval reads the 14,000 YAMLs of its own tasks in every run, which takes seconds; a run of none of them need not."""
+    manager = internal("lm_eval.tasks:TaskManager")
+    whole = manager.__init__
+    if not with_lm_evals:
+        manager.__init__ = functools.partialmethod(whole, include_defaults=False)
+    try:
+        yield
+    finally:
+        manager.__init__ = whole
 
 
 @contextlib.contextmanager

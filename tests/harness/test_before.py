@@ -77,10 +77,25 @@ def test_a_gpu_that_is_not_there(said, monkeypatch):
     assert "--device cuda:0: this machine shows no GPU" in said("--tasks", "sample_factor", "--device", "cuda:0")
 
 
-@pytest.mark.slow  # lm_eval lists its own tasks then
-def test_all_is_well(said):
+@pytest.mark.parametrize(
+    ("tasks", "with_lm_evals"),
+    [("sample_felm_gen,sample_ambigbio", False), pytest.param("sample_felm_gen,arc_easy", True, marks=pytest.mark.slow)],
+)
+def test_all_is_well_and_lm_evals_own_tasks_are_indexed_where_they_are_wanted(said, monkeypatch, tasks, with_lm_evals):
+    from lm_eval.tasks import TaskManager
+    from lm_eval.tasks._index import TaskIndex
+
+    indexed, build, whole = [], TaskIndex.build, TaskManager.__init__
+
+    def watched(paths, **options):
+        indexed.extend(str(path) for path in paths)
+        return build(paths, **options)
+
+    monkeypatch.setattr(TaskIndex, "build", staticmethod(watched))
     with pytest.raises(AssertionError, match="goes on to load"):
-        said("--tasks", "sample_felm_gen,sample_ambigbio", "--metadata", "judge=lexical,thinking_tokens=0")
+        said("--tasks", tasks, "--metadata", "judge=lexical,thinking_tokens=0")
+    assert any("site-packages" in path for path in indexed) == with_lm_evals
+    assert TaskManager.__init__ is whole
 
 
 @pytest.mark.parametrize(
