@@ -48,11 +48,19 @@ class Point:
 
 @dataclass(frozen=True)
 class Plot:
-    """A matplotlib ``figure``; readers of screens hear ``title`` and ``description``."""
+    """A matplotlib ``figure``; readers of screens hear ``title`` and ``description``. ``columns`` and ``rows`` are its numbers,
+    as texts."""
 
     figure: Any
     title: str
     description: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    @property
+    def id(self) -> str:
+        """The beginning of the ids in the page."""
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-") or "plot"
 
     def __html__(self) -> Markup:
         """An ``svg`` element without styles of its own, which a strict policy would refuse. Equal plots have equal ids."""
@@ -62,19 +70,15 @@ class Plot:
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": self.title}):
             self.figure.savefig(written, format="svg", transparent=True, metadata=nothing)
-        prefix = re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-") or "plot"
-        drawn = written.getvalue()
+        prefix, drawn = self.id, written.getvalue()
         body = re.sub(r"<style.*?</style>|<!--.*?-->", "", drawn[drawn.index(">", drawn.index("<svg")) + 1 :], flags=re.DOTALL)
         body = re.sub(r"<[^>]+>", lambda tag: _own_tag(tag[0], prefix), body)
         box = " ".join(f"{72 * each:g}" for each in self.figure.get_size_inches())
-        names = "".join(f'<{tag} id="{prefix}-{tag}">{escape(text)}</{tag}>' for tag, text in self._heard)
+        heard = ("title", self.title), ("desc", self.description)
+        names = "".join(f'<{tag} id="{prefix}-{tag}">{escape(text)}</{tag}>' for tag, text in heard)
         return Markup(  # noqa: S704  matplotlib's
             f'<svg viewBox="0 0 {box}" role="img" aria-labelledby="{prefix}-title {prefix}-desc">{names}{body}'
         )
-
-    @property
-    def _heard(self) -> tuple[tuple[str, str], ...]:
-        return ("title", self.title), ("desc", self.description)
 
 
 def _own_tag(tag: str, prefix: str) -> str:
@@ -148,7 +152,17 @@ def scatter(
         _legend(axes)
     _label(figure, axes, points)
     listed = "; ".join(f"{point.label}: {point.x.value:.3g}, {point.y.value:.1f}" for point in points[:MOST_ROWS])
-    return Plot(figure, title, f"{y_label} over {x_label}. {listed}.")
+    rows = [
+        (
+            point.label,
+            size_label(point.x.value) if by_size else f"{point.x.value:.2f}",
+            f"{point.y.value:.1f}",
+            _interval(point.y),
+        )
+        for point in points
+    ]
+    columns = "Model", x_label.capitalize(), y_label.capitalize(), "95% interval"
+    return Plot(figure, title, f"{y_label} over {x_label}. {listed}.", columns, rows)
 
 
 def dots(
@@ -159,6 +173,7 @@ def dots(
     reference: tuple[str, float] | None = None,
 ) -> Plot:
     """A line for each row with a dot for each series; ``reference`` is a value worth a line of its own, and what it is called."""
+    numbers = [(label, *(_with_interval(found.get(name)) for name in series)) for label, found in rows]
     rows = rows[:MOST_ROWS]
     most = max((len(found) for _, found in rows), default=1)
     figure = new_figure(_WIDTH, 0.9 + max(len(rows), 1) * (0.22 + 0.09 * min(most, 8)))
@@ -180,7 +195,17 @@ def dots(
     if len(series) > 1:
         _legend(axes, above=reference is not None)
     listed = "; ".join(f"{label}: {', '.join(f'{name} {dot.value:.1f}' for name, dot in found.items())}" for label, found in rows)
-    return Plot(figure, title, f"{x_label}. {listed}.")
+    return Plot(figure, title, f"{x_label}. {listed}.", ("", *series), numbers)
+
+
+def _interval(dot: Dot) -> str:
+    return "–" if dot.low is None or dot.high is None else f"{dot.low:.1f} – {dot.high:.1f}"
+
+
+def _with_interval(dot: Dot | None) -> str:
+    if dot is None:
+        return "–"
+    return f"{dot.value:.1f}" + ("" if dot.low is None or dot.high is None else f" ({_interval(dot)})")
 
 
 _REFERENCE = {"color": _INK, "linewidth": 1, "linestyle": (0, (4, 3)), "alpha": 0.5}

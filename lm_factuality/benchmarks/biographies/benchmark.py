@@ -13,8 +13,7 @@ from lm_factuality.benchmarks.biographies.people import PEOPLE
 from lm_factuality.benchmarks.biographies.recount import recount
 from lm_factuality.benchmarks.biographies.summary import SCORES
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
-from lm_factuality.benchmarks.biographies.viewer.content import align, page_content, statuses
-from lm_factuality.benchmarks.biographies.viewer.document import build_page
+from lm_factuality.benchmarks.biographies.viewer import align, build_page, page_content, statuses
 from lm_factuality.benchmarks.chosen import Chosen, Entry
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Sample, Samples, answered
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
@@ -44,7 +43,7 @@ def _section(chosen: Chosen, task: str) -> Markup:
     drawing = dots(title, "score, %", rows, [score.label for score in _BOTH]) if rows else None
     pages = {entry.model.id: chosen.own_pages.get((task, entry.model.id)) for entry in entries}
     scores = [*_BOTH, *_SHOWN[2:]]
-    values = {"entries": entries, "pages": pages, "scores": scores, "both": _BOTH, "drawing": drawing, "numbers": rows}
+    values = {"entries": entries, "pages": pages, "scores": scores, "drawing": drawing}
     return render(f"{__package__}/page.html", task=task, **values)
 
 

@@ -16,13 +16,13 @@ from lm_factuality.benchmarks.factor.metrics import FINER, MARGIN_VERSUS, SCORES
 from lm_factuality.benchmarks.pairs import adjusted
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
-from lm_factuality.ground.plots import Dot, Point, dots, scatter
+from lm_factuality.ground.plots import MOST_SERIES, Dot, Plot, Point, dots, scatter
 from lm_factuality.harness.outputs import TaskResult
 
 LEAD = (
     "Does the model find the true completion likelier than false ones? The floor is what knowing nothing scores on the same rows."
 )
-_MOST_SERIES = 8
+_ACCURACY = "accuracy, %"
 _MEAN_LOGPROB = "factor_mean_logprob"
 
 
@@ -46,7 +46,7 @@ def _section(chosen: Chosen, task: str) -> Markup:
         by_size=_by_size(task, entries),
         by_perplexity=_by_perplexity(task, entries, likely, likely_scores),
         by_type=_by_type(task, entries),
-        most_series=_MOST_SERIES,
+        most_series=MOST_SERIES,
         retrieval=_retrieval(chosen, task),
         known=known_of(entries[0].result),
     )
@@ -68,41 +68,34 @@ def _perplexities(likely: Mapping[str, Entry | None]) -> list[Score]:
     return [score for score in shown_scores([each for each in likely.values() if each]) if score.measure == PERPLEXITY]
 
 
-def _by_size(task: str, entries: Sequence[Entry]) -> Mapping[str, Any] | None:
-    """The drawing and its numbers (name, size, accuracy); None where fewer than two models have both."""
-    points, numbers = [], []
-    for entry in entries:
-        model, dot = entry.model, entry.dot(entry.headline)
-        if dot and model.size:
-            points.append(Point(model.short, series(model.family, model.variant), Dot(model.size), dot))
-            numbers.append((model.short, model.size_label, dot))
-    if len(points) < 2:
-        return None
+def _by_size(task: str, entries: Sequence[Entry]) -> Plot | None:
+    """None where fewer than two models have a size."""
+    points = [
+        _point(entry, Dot(entry.model.size), dot) for entry in entries if (dot := entry.dot(entry.headline)) and entry.model.size
+    ]
     title = f"{task} accuracy by model size"
-    return {
-        "drawing": scatter(title, "parameters", "accuracy, %", points, by_size=True, reference=_floor(entries)),
-        "numbers": numbers,
-    }
+    return scatter(title, "parameters", _ACCURACY, points, by_size=True, reference=_floor(entries)) if len(points) > 1 else None
+
+
+def _point(entry: Entry, across: Dot, up: Dot) -> Point:
+    return Point(entry.model.short, series(entry.model.family, entry.model.variant), across, up)
 
 
 def _by_perplexity(
     task: str, entries: Sequence[Entry], likely: Mapping[str, Entry | None], scores: Sequence[Score]
-) -> Mapping[str, Any] | None:
-    """As ``_by_size``, by perplexity per token or, where no run has it, per byte."""
+) -> Plot | None:
+    """By perplexity per token or, where no run has it, per byte."""
     beside = [other for other in likely.values() if other]
     score = next((each for each in scores if any(other.dot(each) for other in beside)), None)
     points = []
     for entry in entries:
         other, up = likely[entry.model.id], entry.dot(entry.headline)
-        across = other.dot(score) if other else None
-        if across and up:
-            points.append(Point(entry.model.short, series(entry.model.family, entry.model.variant), across, up))
+        if up and (across := other.dot(score) if other else None):
+            points.append(_point(entry, across, up))
     if not points or score is None:
         return None
     title = f"{task} accuracy against perplexity"
-    drawing = scatter(title, score.label.lower(), "accuracy, %", points, reference=_floor(entries))
-    numbers = [(point.label, f"{point.x.value:.2f}", point.y) for point in points]
-    return {"drawing": drawing, "numbers": numbers, "is_per_token": score.label.endswith("per token")}
+    return scatter(title, score.label.lower(), _ACCURACY, points, reference=_floor(entries))
 
 
 def _by_type(task: str, entries: Sequence[Entry]) -> Mapping[str, Any] | None:
@@ -110,7 +103,7 @@ def _by_type(task: str, entries: Sequence[Entry]) -> Mapping[str, Any] | None:
     scores = [_versus(name) for name in sorted(names) if name.startswith(VERSUS)]
     if not scores:
         return None
-    few = entries[:_MOST_SERIES]
+    few = entries[:MOST_SERIES]
     rows = [(score.label, {each.model.label: dot for each in few if (dot := each.dot(score))}) for score in scores]
     title, models = f"{task} accuracy by error type", [entry.model.label for entry in few]
     drawing = dots(title, "true completion beats the contradiction, %", rows, models, ("chance", 50))
@@ -144,13 +137,10 @@ def _retrieval(chosen: Chosen, task: str) -> Mapping[str, Any] | None:
         drawn.append((entry.model.label, {name: dot for name, dot in ends.items() if dot}))
         if pair := pairs.get(entry.model.id):
             low, high = (None if end is None else score.times * end for end in (pair.low, pair.high))
-            gains.append((entry.model.label, "", Dot(score.times * pair.difference, low, high)))
-    gain_rows = [(label, {"gain": dot}) for label, _, dot in gains]
+            gains.append((entry.model.label, {"gain": Dot(score.times * pair.difference, low, high)}))
     return {
-        "drawing": dots(f"{task} with and without retrieval", "accuracy, %", drawn, ["without", "with retrieval"]),
-        "numbers": [(f"{label}, {name}", "", dot) for label, ends in drawn for name, dot in ends.items()],
-        "gain": dots(f"{task}, gain by retrieval", "gain, points", gain_rows, ["gain"], ("", 0)) if gains else None,
-        "gains": gains,
+        "drawing": dots(f"{task} with and without retrieval", _ACCURACY, drawn, ["without", "with retrieval"]),
+        "gain": dots(f"{task}, gain by retrieval", "gain, points", gains, ["gain"], ("", 0)) if gains else None,
         "rows": [(other, entry, score, pairs.get(entry.model.id)) for other, entry, score in both],
     }
 

@@ -106,8 +106,7 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
     drawn = [(f"{entry.model.label}, {entry.result.task}", {each.label: entry.dot(each) for each in f1}) for entry in entries]
     rows = [(name, {label: dot for label, dot in found.items() if dot}) for name, found in drawn]
     rows = [(name, found) for name, found in rows if found]
-    labels = [score.label for score in f1]
-    drawing = dots("F1 of finding errors", "F1, %", rows, labels) if rows else None
+    drawing = dots("F1 of finding errors", "F1, %", rows, [score.label for score in f1]) if rows else None
     methods = [
         f"{table4().modes.get(mode, mode)}, {unit}s{_but(entry)}" for entry in entries for mode, unit in [method_of(entry)]
     ]
@@ -118,8 +117,6 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
         runs=list(zip(entries, methods, strict=True)),
         scores=_SHOWN,
         drawing=drawing,
-        labels=labels,
-        numbers=rows,
     )
     return [page]
 

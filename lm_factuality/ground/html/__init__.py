@@ -74,7 +74,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"text": Column, "breakable": breakable, "as_data": lambda content: Markup(as_data(content))}  # noqa: S704
+    environment.filters |= {"text": Column, "number": lambda label: Column(label, True), "breakable": breakable}
+    environment.filters["as_data"] = lambda content: Markup(as_data(content))  # noqa: S704
     environment.globals |= {"text": Column, "number": lambda label, title=None, small="": Column(label, True, title, small)}
     return environment
 

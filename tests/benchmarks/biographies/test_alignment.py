@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.viewer.content import align
+from lm_factuality.benchmarks.biographies.viewer import align
 
 
 @pytest.mark.parametrize(

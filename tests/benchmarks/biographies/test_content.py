@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.viewer.content import page_content, statuses
-from lm_factuality.benchmarks.biographies.viewer.document import build_page
+from lm_factuality.benchmarks.biographies.viewer import build_page, page_content, statuses
 from lm_factuality.ground.html import as_data
 from tests.report.conftest import HOSTILE, abstention, biography
 

@@ -18,11 +18,11 @@ from lm_factuality.benchmarks.factor.compare.agreement import (
     Point,
     difference,
     disagreements,
+    gains,
     points_of_figures,
     points_of_runs,
     tau,
 )
-from lm_factuality.benchmarks.factor.compare.retrieval import gains
 from lm_factuality.ground.model_names import family, size_in_name, size_label
 from lm_factuality.results.compare import read_published, read_runs
 from tests.conftest import REPOSITORY

@@ -1,6 +1,152 @@
-"""The page that shows judged biographies: ``alignment`` finds the sentences in the text, ``content`` says what the page shows,
-``document`` makes one HTML file of it and of the style and scripts in ``page/``."""
+"""The page that shows judged biographies: plain data, each text once, in one HTML file that asks the network for nothing, and in
+which what models wrote can only ever be text."""
 
-from lm_factuality.benchmarks.biographies.viewer.document import build_page, write_page
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
-__all__ = ["build_page", "write_page"]
+from lm_factuality.benchmarks.biographies.scores import Scores, attributed, of_any, score
+from lm_factuality.benchmarks.biographies.summary import Row, summarise, why_unscored
+from lm_factuality.benchmarks.biographies.types import JudgedBiography
+from lm_factuality.ground.files import write_text
+from lm_factuality.ground.html import one_file, read_asset, read_file
+
+Piece: TypeAlias = tuple[str, int]  # a stretch of text, and the number of its sentence, or -1
+
+# In the order in which the page runs them, as one script.
+_SCRIPTS = ("elements", "marks", "facts", "response", "summary", "list", "main")
+_CITATION = re.compile(r"\[\s*\d+(?:\s*[,;–-]\s*\d+)*\s*\]")
+_CITATIONS_BEHIND = re.compile(r"(?:\s*\[\s*\d+(?:\s*[,;–-]\s*\d+)*\s*\])+")
+
+
+def align(output: str, sentences: Sequence[str]) -> list[Piece]:
+    """``output`` in pieces that together are ``output`` again. ``sentences`` are its sentences in order, without citations; white
+    space may differ. Citations belong to the sentence that they stand in or behind; a sentence that is not found has no piece."""
+    letters, places = _bare(output)
+    pieces: list[Piece] = []
+    shown = found_to = 0
+    for number, sentence in enumerate(sentences):
+        bare, _ = _bare(sentence)
+        at = letters.find(bare, found_to) if bare else -1
+        if at < 0:
+            continue
+        found_to = at + len(bare)
+        start, end = places[at], places[found_to - 1] + 1
+        if match := _CITATIONS_BEHIND.match(output, end):
+            end = match.end()
+        if start > shown:
+            pieces.append((output[shown:start], -1))
+        pieces.append((output[start:end], number))
+        shown = end
+    if shown < len(output):
+        pieces.append((output[shown:], -1))
+    return pieces
+
+
+def _bare(text: str) -> tuple[str, list[int]]:
+    """``text`` without citations and white space, and where in ``text`` each character stands."""
+    hidden = {place for match in _CITATION.finditer(text) for place in range(*match.span())}
+    places = [place for place, letter in enumerate(text) if place not in hidden and not letter.isspace()]
+    return "".join(text[place] for place in places), places
+
+
+Status: TypeAlias = Literal["supported", "elsewhere", "ungrouped", "not_supported", "irrelevant", "unscored"]
+
+
+class Texts(dict[str, int]):
+    """The number of each text, in the order in which they are first asked for."""
+
+    def __missing__(self, text: str) -> int:
+        return self.setdefault(text, len(self))
+
+
+def page_content(
+    biographies: Sequence[JudgedBiography], title: str, protocol: str = "paper", linking: str | None = None
+) -> dict[str, Any]:
+    """``title``, the ``settings`` (``protocol``, and ``linking`` where it is known), the ``summary`` over the set, the table of
+    ``texts`` and the ``responses``, as the scripts of the page read them. A judgement is [outcome, score, number of the reason,
+    numbers of the evidence]."""
+    texts = Texts()
+    scores = [score(judged, protocol) for judged in biographies]
+    rows = [
+        Row(judged.generation.name, found, judged.abstained, None if judged.abstained else why_unscored(judged, found))
+        for judged, found in zip(biographies, scores, strict=True)
+    ]
+    responses = [_response(judged, row, texts, protocol) for judged, row in zip(biographies, rows, strict=True)]
+    settings = {"protocol": protocol, **({"linking": linking} if linking else {})}
+    return {"title": title, "settings": settings, "summary": summarise(rows), "texts": list(texts), "responses": responses}
+
+
+def statuses(judged: JudgedBiography) -> list[Status]:
+    """What a reader should think of each fact. ``supported`` by the page of its individual's entity; ``elsewhere``: only by that
+    of another, so that FActScore counts it and D-FActScore does not; ``ungrouped``: by some page, but it is in no group, so that
+    it is in FActScore alone; else what the page of the entity says, and for facts without a group or an entity, what all pages
+    say."""
+    entity_of = {fact: entity for group, entity in zip(judged.groups, judged.links, strict=True) for fact in group}
+    found: list[Status] = []
+    for number, row in enumerate(judged.matrix):
+        entity = entity_of.get(number)
+        own = None if entity is None else row[entity].outcome
+        anywhere = of_any(row)
+        if own == "supported":
+            found.append("supported")
+        elif anywhere == "supported" and number not in entity_of:
+            found.append("ungrouped")
+        elif anywhere == "supported" and own != "unscored":
+            found.append("elsewhere")
+        else:
+            found.append(own or anywhere)
+    return found
+
+
+def _response(judged: JudgedBiography, row: Row, texts: Texts, protocol: str) -> dict[str, Any]:
+    given = judged.generation
+    return {
+        "index": given.index,
+        "name": given.name,
+        "question": given.question,
+        "pieces": align(given.output, judged.sentences),
+        "sentences": list(judged.sentences),
+        "passages": [[passage.title, texts[passage.text]] for passage in given.passages],
+        "facts": [[fact.text, fact.sentence] for fact in judged.facts],
+        "statuses": statuses(judged),
+        "attributed": attributed(judged, protocol),
+        "groups": [list(group) for group in judged.groups],
+        "links": list(judged.links),
+        "entities": list(judged.entities),
+        "matrix": [
+            [[each.outcome, each.score, texts[each.reason], [texts[text] for text in each.evidence]] for each in judgements]
+            for judgements in judged.matrix
+        ],
+        "scores": _shown(row.scores),
+        "abstained": judged.abstained,
+        "unscored": row.unscored,
+    }
+
+
+def _shown(scores: Scores | None) -> Mapping[str, Any] | None:
+    return None if scores is None else asdict(scores)
+
+
+def write_page(
+    path: Path, biographies: Sequence[JudgedBiography], title: str, protocol: str = "paper", linking: str | None = None
+) -> None:
+    """Writes the page to ``path``; ``protocol`` and ``linking`` are those that the biographies were judged with.
+
+    Raises:
+        DataError: ``path`` cannot be written.
+    """
+    write_text(path, build_page(page_content(biographies, title, protocol, linking)))
+
+
+def build_page(content: dict[str, Any]) -> str:
+    """The HTML of ``content`` (see ``page_content``)."""
+    script = "\n".join(_part(f"{name}.js") for name in _SCRIPTS)
+    page = f"{__package__}/page/page.html"
+    return one_file(page, _part("page.css"), script, title=content["title"], content=content)
+
+
+def _part(name: str) -> str:
+    return read_asset(name) if name == "elements.js" else read_file(f"{__package__}/page/{name}")

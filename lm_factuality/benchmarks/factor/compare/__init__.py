@@ -13,14 +13,15 @@ from lm_factuality.benchmarks.factor.compare.agreement import (
     BYTE,
     TOKEN,
     Disagreement,
+    Gain,
     Point,
     by_task,
     disagreements,
+    gains,
     points_of_figures,
     points_of_runs,
     tau,
 )
-from lm_factuality.benchmarks.factor.compare.retrieval import Gain, gains
 from lm_factuality.benchmarks.pairs import Pair, written
 
 _TAU = "Kendall's tau-b of perplexity and accuracy: 1 if the lower perplexity always goes with the higher accuracy, -1 if never."

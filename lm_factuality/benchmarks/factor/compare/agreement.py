@@ -1,13 +1,14 @@
-"""Do perplexity and FACTOR accuracy rank models alike (section 5.3 of the FACTOR paper)?"""
+"""Do perplexity and FACTOR accuracy rank models alike (section 5.3 of the FACTOR paper), and what does retrieval gain each
+(section 5.2 and figure 4)?"""
 
 import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
-from typing import Any
+from itertools import groupby, permutations
+from typing import Any, NamedTuple
 
-from lm_factuality.benchmarks.chosen import figure, newest
+from lm_factuality.benchmarks.chosen import figure, newest, without_retrieval
 from lm_factuality.benchmarks.declaration import Published, Run
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX as PERPLEXITY
 from lm_factuality.benchmarks.factor.metrics import SCORES
@@ -180,3 +181,26 @@ def disagreements(points: Sequence[Point]) -> list[Disagreement]:
 
 def _is_lower(one: float | None, other: float | None) -> bool:
     return one is not None and other is not None and one < other
+
+
+class Gain(NamedTuple):
+    """A model with and without retrieval; ``pair`` is the accuracy with it minus the accuracy without."""
+
+    without: Point
+    with_it: Point
+    pair: Pair
+
+
+def gains(points: Sequence[Point]) -> list[Gain]:
+    """Every model that was run both ways, small ones first; p-values are corrected for all models of a corpus."""
+    found: list[Gain] = []
+    in_order = sorted(points, key=lambda point: (point.task, point.size or 0, point.model))
+    for _, here in groupby(in_order, lambda point: point.task):
+        places = {(point.name, point.variant): point for point in here}
+        pairs = {
+            (without, point): difference(point, without)
+            for point in places.values()
+            if (variant := without_retrieval(point.variant)) is not None and (without := places.get((point.name, variant)))
+        }
+        found += [Gain(*both, pair) for both, pair in adjusted(pairs).items()]
+    return found

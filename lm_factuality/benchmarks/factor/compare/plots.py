@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lm_factuality.benchmarks.chosen import series
-from lm_factuality.benchmarks.factor.compare.agreement import Point
-from lm_factuality.benchmarks.factor.compare.retrieval import gains
+from lm_factuality.benchmarks.factor.compare.agreement import Point, gains
 from lm_factuality.ground import plots
 from lm_factuality.ground.model_names import family, short_name, size_label
 from lm_factuality.ground.plots import Dot, dots, save_figure, scatter
