@@ -20,6 +20,7 @@ from lm_factuality.ground.reasons import curable
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
 NO_OBJECT = curable("no JSON object", "take a stronger judge, or a server that holds replies to a schema (docs/judges.md)")
+JUDGE_ERROR = curable("judge error", "see that the judge's server answers; lm-factuality judge asks again what got no answer")
 CUT_OFF = curable("cut off", "a larger max_tokens under decoding in the judge's YAML")
 _NO_ANSWER = Answer(None)
 _MOST_LISTED = 10  # numbers in a problem
@@ -62,7 +63,7 @@ def read_reply(answer: Answer, reply: type[R], subject: Mapping[str, Any], check
     """The object in ``answer``, alone or with words or a code fence around it; a bare list stands for the only field of a model
     that has a list alone. ``check`` says what is wrong with one that has the right type."""
     if answer.text is None or answer.error is not None:
-        return Typed(None, f"judge error: {answer.error or 'no text'}", answer)
+        return Typed(None, f"{JUDGE_ERROR}: {answer.error or 'no text'}", answer)
     text = without_thinking(answer.text)
     if text is None:
         return Typed(None, UNFINISHED, answer)

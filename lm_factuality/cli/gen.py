@@ -1,18 +1,21 @@
 """``lm-factuality gen``: factor-gen, under the name of everything else."""
 
+import sys
 from collections.abc import Sequence
 
-from lm_factuality.cli.actions import Command
+from lm_factuality.cli.actions import Command, examples
 
 
 def gen(arguments: Sequence[str]) -> int:
     """Hands ``arguments``, everything after ``gen``, to factor-gen."""
     from factor_gen.cli import main
 
-    return main(arguments)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        sys.stdout.write(f"{examples('gen')}\n\n")
+    return main(arguments or ["--help"])
 
 
 # For the list of commands alone: ``main`` calls ``gen`` before this parser sees its options.
 COMMAND = Command(
-    "gen", "make FACTOR benchmarks of your own texts, and see what they give away (factor-gen)", lambda parsed: gen(["--help"])
+    "gen", "make FACTOR benchmarks of your own texts, and see what they give away (factor-gen)", lambda parsed: gen([])
 )

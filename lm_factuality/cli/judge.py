@@ -122,7 +122,6 @@ def _metadata(text: str) -> dict[str, Any]:
 
 
 def _read(parsed: argparse.Namespace, generation: Generation) -> Samples:
-    """The documents and their generations."""
     from lm_factuality.harness.generations_file import Samples, read_samples
 
     if parsed.samples:

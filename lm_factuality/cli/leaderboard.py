@@ -63,7 +63,6 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_rules(parser: argparse.ArgumentParser) -> None:
-    """Adds ``--rules``."""
     parser.add_argument("--rules", type=Path, metavar="DIR", help="folder of rules, NAME.yaml each (default: the suite's own)")
 
 
@@ -127,7 +126,6 @@ def _to_json(found: Sequence[Checked]) -> dict[str, Any]:
 
 
 def _build(parsed: argparse.Namespace) -> int:
-    """Writes the site and says what is in it."""
     from lm_factuality.leaderboard.site.build import build_site
 
     _check_rules(parsed)
@@ -149,7 +147,6 @@ def _build(parsed: argparse.Namespace) -> int:
 
 
 def _rerun(parsed: argparse.Namespace) -> int:
-    """Prints what came of it; 1 if something differs."""
     from lm_factuality.ground.console import print_table
     from lm_factuality.leaderboard.rerun import BESIDE, rerun
 
@@ -161,7 +158,6 @@ def _rerun(parsed: argparse.Namespace) -> int:
 
 
 def _init(parsed: argparse.Namespace) -> int:
-    """Writes the skeleton."""
     from lm_factuality.leaderboard.workflow import init_repository
 
     written = init_repository(parsed.folder, parsed.suite, parsed.lfs)
@@ -170,7 +166,6 @@ def _init(parsed: argparse.Namespace) -> int:
 
 
 def _changed(parsed: argparse.Namespace) -> int:
-    """Checks what has changed; 1 if something is refused."""
     from lm_factuality.leaderboard.check import check_every
     from lm_factuality.leaderboard.workflow import changed_submissions
 

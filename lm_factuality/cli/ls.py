@@ -30,7 +30,6 @@ def ls(parsed: argparse.Namespace) -> int:
 
 
 def _about(config: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """What a task asks, its rows, its licence, and whether it wants a judge."""
     from lm_factuality.benchmarks import all_benchmarks, all_sources
     from lm_factuality.harness.suite_task import quietly
 

@@ -80,8 +80,12 @@ def _next(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> 
         if benchmark.generation is not None and not task.metrics and task.samples:
             options = ["--samples", str(task.samples), "--judge", "CONFIG", "--out", str(task.samples.with_suffix(""))]
             yield f"To judge it: {shlex.join(['lm-factuality', 'judge', task.kind, *options])}"
-    advised = {each.text.partition("; run ")[2] for task, benchmark in tasks for each in benchmark.certified(task.metadata)}
-    yield from (f"To know how far to trust its judge: {command}" for command in sorted(filter(None, advised)))
+    advised = set()
+    for task, benchmark in tasks:
+        named, given = f"--judge {task.metadata.get('judge')}", f"--judge {shlex.quote(finished.judge)}"
+        commands = [each.text.partition("; run ")[2] for each in benchmark.certified(task.metadata) if task.metrics]
+        advised |= {command.replace(named, given if finished.judge else named) for command in commands if command}
+    yield from (f"To know how far to trust its judge: {command}" for command in sorted(advised))
     if finished.output and any(task.metrics for task, _ in tasks):
         report = ["report", str(finished.output), "--out", str(finished.output.parent / f"{finished.output.stem}-report")]
         yield f"To look at it: {shlex.join(['lm-factuality', *report])}"

@@ -35,7 +35,6 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def _sheet(parsed: argparse.Namespace) -> int:
-    """Writes a sheet and says what is on it."""
     from lm_factuality.people.sheet import make_sheet, write_sheet
     from lm_factuality.people.units import read_pool
 

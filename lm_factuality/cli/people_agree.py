@@ -37,7 +37,6 @@ def add(actions: Any) -> None:
 
 
 def _agree(parsed: argparse.Namespace) -> int:
-    """Prints the tables."""
     from lm_factuality.people.agreement import Figures, draw, tables_of
 
     by_sheet, by_file = (parsed.key, parsed.labels), (parsed.human, parsed.auto)

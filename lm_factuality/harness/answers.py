@@ -40,11 +40,6 @@ _ALTERNATIVES = {"chat": (20, 5), "completions": (5,)}  # of a token: the most t
 _OTHER_FORMS = ("AnthropicChat", "SGLANGGENERATEAPI")  # clients whose replies have not OpenAI's form: they read their texts
 
 
-def install() -> None:
-    """Adds the request type to lm_eval's models; doing it twice does no harm."""
-    LM.word_answers = word_answers
-
-
 def word_answers(lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[WordAnswer]:
     """Answers to requests with arguments (prompt, words, way, generation arguments, and the tokens to think if there are any).
     By ``logprobs`` they are the words' log-probabilities, by ``words`` what the model writes; ``auto`` stands for
@@ -65,8 +60,10 @@ def word_answers(lm: LM, requests: Sequence[Instance], disable_tqdm: bool = Fals
     return [found[key] for key in keys]
 
 
+LM.word_answers = word_answers  # the evaluator calls a request type as the model's method of that name
+
+
 def _answer(lm: LM, asked: Sequence[Instance], disable_tqdm: bool) -> Sequence[WordAnswer]:
-    """Answers to questions that are to be asked in the same way."""
     way, *arguments = asked[0].args[2:]
     if is_a(lm, "TemplateAPI"):
         return _Server(lm, arguments, disable_tqdm).answer(asked, way)
@@ -100,7 +97,6 @@ def first_word(alternatives: Sequence[tuple[str, float]], words: Sequence[str]) 
 
 
 def _sum(logprobs: Sequence[float]) -> float | None:
-    """The log-probability of one or another."""
     if not logprobs:
         return None
     most = max(logprobs)

@@ -2,7 +2,7 @@
 
 lm_eval hands ``process_results`` a log-likelihood and no token count, and its encoder moves the white space that ends a
 context into the continuation, so that the usual request can score neither equation 1 nor what the authors' script scores.
-The evaluator looks a request type up as a method of the model; ``install`` adds one to the base class of all models, which
+The evaluator looks a request type up as a method of the model; this module adds one to the base class of all models, which
 changes nothing for other requests. Models that tokenize (``TemplateLM``) are given token ids, encoded as the authors' script
 does: prefix and completion together, the completion being what follows as many tokens as the prefix alone has.
 """
@@ -70,11 +70,6 @@ class ScoresWithSources(Protocol):
         ...
 
 
-def install() -> None:
-    """Adds the request type to lm_eval's models; doing it twice does no harm."""
-    LM.scored_loglikelihood = scored_loglikelihood
-
-
 def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[ScoredContinuation]:
     """Scores requests with arguments (context, continuation, window); window is the number of tokens of both together that
     the model may see, counted from the end, or None.
@@ -101,6 +96,9 @@ def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: boo
         each if isinstance(each, ScoredContinuation) else _result(next(answers), len(each.continuation), each.truncated)
         for each in encoded
     ]
+
+
+LM.scored_loglikelihood = scored_loglikelihood  # the evaluator calls a request type as the model's method of that name
 
 
 def refuse_chat(lm: LM) -> None:

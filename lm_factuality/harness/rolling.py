@@ -23,11 +23,6 @@ logger = logging.getLogger(__name__)
 REQUEST_TYPE = "scored_rolling"
 
 
-def install() -> None:
-    """Adds the request type to lm_eval's models; doing it twice does no harm."""
-    LM.scored_rolling = scored_rolling
-
-
 def windows(prefix: int, tokens: Sequence[int], window: int, stride: int) -> Iterator[tuple[list[int], list[int]]]:
     """(context, tokens to score) of each window, as the module says; both together have at most ``window`` tokens."""
     whole = [prefix, *tokens]
@@ -60,8 +55,10 @@ def scored_rolling(lm: LM, instances: Sequence[Instance], disable_tqdm: bool = F
     return [each if isinstance(each, ScoredText) else _sum([next(answers) for _ in each[0]], each[0], each[1]) for each in cut]
 
 
+LM.scored_rolling = scored_rolling  # the evaluator calls a request type as the model's method of that name
+
+
 def _cut(lm: TemplateLM, encoder: Encoder, instance: Instance) -> tuple[list[Encoded], int] | ScoredText:
-    """The windows of a text and the size they were cut to."""
     text, window, stride = instance.args
     longest = encoder.longest if window is None else min(window, encoder.longest)
     if lm.backend != "causal":

@@ -44,12 +44,13 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Finished:
     """A run that is over: lm_eval's results, the file at ``path`` below ``output`` with them (None where they are not kept), and
-    the reasons of each task's ``unscored`` rows."""
+    the reasons of each task's ``unscored`` rows. ``judge`` is the one that the command line named, if it did."""
 
     content: Mapping[str, Any]
     path: Path | None
     output: Path | None
     unscored: Mapping[str, Sequence[str]]
+    judge: str = ""
 
 
 def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda finished: None) -> set[Path]:
@@ -106,7 +107,7 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
         retrieved.write(results, rows)
     for content in contents[:1]:
         unscored = {name: each.unscored for name, each in run_tasks.items()}
-        show(Finished(content, max(saved, default=None), Path(output) if saved else None, unscored))
+        show(Finished(content, max(saved, default=None), Path(output) if saved else None, unscored, str(judge or "")))
     judging.raise_failures()
     if output and not saved and is_first_process():
         raise DataError(f"{output}: lm_eval saved no results; its log above says why")

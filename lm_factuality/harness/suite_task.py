@@ -56,7 +56,6 @@ def _bring_stderr() -> str:
 
 _why_without = _bring_stderr()
 once.install()
-thinking.install()
 _OVERRIDDEN = (
     "download process_results aggregation higher_is_better build_all_requests construct_requests apply_filters dump_config"
 )

@@ -57,38 +57,28 @@ def find_configs(target: str, include_path: Sequence[str] = (), may_import: bool
         yield target, ConfigError(f"{target!r} holds itself, by way of {' > '.join((*within, target))}")
         return
     within = (*within, target)
+    config: dict[str, Any] | FactualityError
+    members: Sequence[str] = ()
     if Path(target).suffix.lower() in (".yaml", ".yml"):
-        yield from _expand(
-            target,
-            _load(Path(target), may_import),
-            [str(Path(os.path.realpath(target)).parent), *include_path],
-            may_import,
-            within,
-        )
-        return
-    manager = suite_tasks(include_path)
-    internal("lm_eval.tasks:TaskManager.task_index")
-    entry = manager.task_index.get(target)
-    if entry is None:
-        hint = did_you_mean(target, manager.all_tasks, most=2) or f"; known: {', '.join(manager.all_tasks)}"
-        yield target, ConfigError(f"{target!r} is no task, group, YAML or data file{hint}")
-    elif entry.kind is internal("lm_eval.tasks._index:Kind.TAG"):
-        for member in sorted(entry.tags):
-            yield from find_configs(member, include_path, may_import, within)
+        config = _load(Path(target), may_import)
+        include_path = [str(Path(os.path.realpath(target)).parent), *include_path]
     else:
-        config = _load(Path(entry.yaml_path), may_import) if entry.yaml_path else dict(entry.cfg or {})
-        yield from _expand(target, config, include_path, may_import, within)
-
-
-def _expand(
-    name: str, config: dict[str, Any] | FactualityError, include_path: Sequence[str], may_import: bool, within: tuple[str, ...]
-) -> Found:
-    """The config itself, or those of a group's members."""
-    if isinstance(config, dict) and isinstance(config.get("task"), list):
-        for member in config["task"]:
-            yield from find_configs(str(member["task"] if isinstance(member, dict) else member), include_path, may_import, within)
-    else:
-        yield name, config
+        manager = suite_tasks(include_path)
+        internal("lm_eval.tasks:TaskManager.task_index")
+        entry = manager.task_index.get(target)
+        if entry is None:
+            hint = did_you_mean(target, manager.all_tasks, most=2) or f"; known: {', '.join(manager.all_tasks)}"
+            config = ConfigError(f"{target!r} is no task, group, YAML or data file{hint}")
+        elif entry.kind is internal("lm_eval.tasks._index:Kind.TAG"):
+            config, members = {}, sorted(entry.tags)
+        else:
+            config = _load(Path(entry.yaml_path), may_import) if entry.yaml_path else dict(entry.cfg or {})
+    if isinstance(config, dict) and isinstance(config.get("task"), list):  # a group
+        members = [str(each["task"] if isinstance(each, dict) else each) for each in config["task"]]
+    for member in members:
+        yield from find_configs(member, include_path, may_import, within)
+    if not members:
+        yield target, config
 
 
 def _load(path: Path, may_import: bool) -> dict[str, Any] | FactualityError:

@@ -24,11 +24,6 @@ _BYTES_A_TOKEN = 4  # of an answer by a model that shows no tokenizer
 _MOST = 1_000_000
 
 
-def install() -> None:
-    """Adds the request type to lm_eval's models; doing it twice does no harm."""
-    LM.answers_until = answers_until
-
-
 def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
     """What is written for requests with arguments (prompt, generation arguments, and the tokens to think, if there are any).
 
@@ -51,6 +46,9 @@ def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
         cache_of.update({names[place]: texts[place] for place in missing if names[place]})
     written = [opened_by(str(each.args[0])) + known(texts[place]) for place, each in enumerate(asked)]
     return [within_limits(lm, text, *each.args[1:]) for text, each in zip(written, requests, strict=True)]
+
+
+LM.answers_until = answers_until  # the evaluator calls a request type as the model's method of that name
 
 
 def room_to_think(generation: Mapping[str, Any], tokens: int) -> dict[str, Any]:

@@ -29,9 +29,9 @@ def content(tasks, limit=None):
 def screen(capsys, monkeypatch):
     """What is printed of a run, at a width."""
 
-    def screen(tasks, unscored=None, path=None, output=None, columns=140):
+    def screen(tasks, unscored=None, path=None, output=None, columns=140, judge=""):
         monkeypatch.setenv("COLUMNS", str(columns))
-        print_outcome(Finished(content(tasks), path, output, unscored or {}))
+        print_outcome(Finished(content(tasks), path, output, unscored or {}, judge))
         return capsys.readouterr().out
 
     return screen
@@ -81,7 +81,9 @@ def kept(tmp_path):
 def test_what_to_do_next(screen, kept):
     path, output = kept
     rates = {"segment_error_rate": 0.5, "segment_error_rate_stderr": 0.1, "unscored": 0.0}
-    found = screen({"a": ("felm_gen", rates, {"judge_config": JUDGE}, 9, 9)}, path=path, output=output)
+    about = {"judge_config": JUDGE, "judge": "strict"}
+    assert "certify --judge my/strict.yaml" in screen({"a": ("felm_gen", rates, about, 9, 9)}, judge="my/strict.yaml")
+    found = screen({"a": ("felm_gen", rates, about, 9, 9)}, path=path, output=output)
     assert f"lm-factuality report {output} --out {output}-report" in found
     assert "To know how far to trust its judge: lm-factuality certify --judge strict" in found
     found = screen({"b": ("felm_gen", {}, {}, 9, 9)}, path=path, output=output)

@@ -16,8 +16,6 @@ from lm_factuality.harness import requests
 from lm_factuality.harness.scored import ScoredContinuation
 from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, build, warn_of_unusable, without_chat
 
-requests.install()
-
 
 class FactorTask(SuiteTask):
     """A multiple-choice task scored by mean log-probability per token (equation 1), by a YAML that includes

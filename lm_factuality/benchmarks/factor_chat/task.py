@@ -16,8 +16,6 @@ from lm_factuality.harness import answers
 from lm_factuality.harness.scored import WordAnswer
 from lm_factuality.harness.suite_task import Settings, without_chat
 
-answers.install()
-
 
 class FactorChatTask(FactorTask):
     """FACTOR's rows for models that answer: is this sentence true? Its YAML includes ``tasks/factor/_factor_chat.yaml`` and names

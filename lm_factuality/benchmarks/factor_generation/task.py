@@ -28,8 +28,6 @@ from lm_factuality.harness.suite_task import Settings, warn_of_unusable, without
 
 logger = logging.getLogger(__name__)
 
-requests.install()
-
 _OWN_KEYS = ("output_type", "generation_kwargs", "repeats", "metric_list")  # which a FACTOR task does not have
 
 

@@ -14,8 +14,6 @@ from lm_factuality.harness import rolling
 from lm_factuality.harness.scored import ScoredText
 from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, shortened, warn_of_unusable, without_chat
 
-rolling.install()
-
 
 class PerplexityTask(SuiteTask):
     """Perplexity of whole documents, in sliding windows (section 5.3 of the FACTOR paper), by a YAML that includes
