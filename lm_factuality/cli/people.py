@@ -23,15 +23,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     sheet.add_argument("--scatter", action="store_true", help="do not keep the items of a sample together")
     sheet.add_argument("--seed", type=int, default=0, help="of the draw and the order (default: 0)")
     sheet.add_argument("--csv-only", action="store_true", help="no page, only the table for a spreadsheet and the key")
-    people_correct.options(
-        add_action(actions, "people correct", "correct scores for the judge's errors by people's labels", people_correct.correct)
-    )
+    people_correct.add(actions)
     people_agree.add(actions)
-    people_correct.plan_options(
-        add_action(
-            actions, "people plan", "say how many labels bring an interval to a width, and from which strata", people_correct.plan
-        )
-    )
 
 
 def _sheet(parsed: argparse.Namespace) -> int:

@@ -1,27 +1,35 @@
 """``lm-factuality people correct``: scores without the judge's errors, by people's labels on some samples; ``people plan``: how
 many labels a corrected score needs, and of what."""
 
+from __future__ import annotations
+
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from lm_factuality.cli.actions import add_action
 from lm_factuality.cli.printing import print_corrected
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.harness.outputs import ResultsFile, TaskResult
+
+if TYPE_CHECKING:
+    from lm_factuality.harness.outputs import ResultsFile, TaskResult
 
 
-def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help="the results that the sheet was made of")
-    parser.add_argument("--key", type=Path, required=True, metavar="FILE", help="the sheet's NAME.key.json")
-    parser.add_argument("--labels", type=Path, nargs="+", required=True, metavar="FILE", help="what people exported or filled in")
-    parser.add_argument("--task", help="only this task")
-
-
-def plan_options(parser: argparse.ArgumentParser) -> None:
-    options(parser)
-    parser.add_argument("--width", type=float, required=True, metavar="W", help="of the 95%% interval: 0.04 is four points")
-    parser.add_argument("--score", metavar="NAME", help="which score (default: the headline)")
+def add(actions: Any) -> None:
+    """Adds ``people correct`` and ``people plan`` to the actions of ``people``."""
+    correct = add_action(actions, "people correct", "correct scores for the judge's errors by people's labels", _correct)
+    plan = add_action(actions, "people plan", "say how many labels bring an interval to a width, and from which strata", _plan)
+    for parser in (correct, plan):
+        parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help="the results that the sheet was made of")
+        parser.add_argument("--key", type=Path, required=True, metavar="FILE", help="the sheet's NAME.key.json")
+        parser.add_argument(
+            "--labels", type=Path, nargs="+", required=True, metavar="FILE", help="what people exported or filled in"
+        )
+        parser.add_argument("--task", help="only this task")
+    plan.add_argument("--width", type=float, required=True, metavar="W", help="of the 95%% interval: 0.04 is four points")
+    plan.add_argument("--score", metavar="NAME", help="which score (default: the headline)")
 
 
 def _tasks_of_sheet(parsed: argparse.Namespace) -> list[tuple[ResultsFile, TaskResult]]:
@@ -37,13 +45,8 @@ def _tasks_of_sheet(parsed: argparse.Namespace) -> list[tuple[ResultsFile, TaskR
     return found
 
 
-def correct(parsed: argparse.Namespace) -> int:
-    """Writes a file beside each of the sheet's results, and prints what is in it.
-
-    Raises:
-        ConfigError: the results have no task of the sheet.
-        DataError: files that cannot be used, or labels that decide nothing.
-    """
+def _correct(parsed: argparse.Namespace) -> int:
+    """Writes a file beside each of the sheet's results, and prints what is in it."""
     from lm_factuality.people.correct import correct
     from lm_factuality.results.corrected import write_correction
     from lm_factuality.results.read import read_results_file
@@ -58,13 +61,8 @@ def correct(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def plan(parsed: argparse.Namespace) -> int:
-    """Prints how many labels are needed.
-
-    Raises:
-        ConfigError: no width or score, or not one run of the sheet.
-        DataError: files that cannot be used, or labels that give no interval.
-    """
+def _plan(parsed: argparse.Namespace) -> int:
+    """Prints how many labels are needed."""
     from lm_factuality.benchmarks import find_benchmark
     from lm_factuality.people.correct import plan_labels, rows_of
     from lm_factuality.people.labels import read_key, read_labels

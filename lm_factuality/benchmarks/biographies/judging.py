@@ -32,7 +32,7 @@ _BYTES = 18  # of a token at most
 @dataclass(frozen=True)
 class AmbigBio:
     """``Generation`` for biographies of ambiguous names. A document has ``index``, ``question``, ``name`` and
-    ``passages`` (each with ``title`` and ``text``), and one response. A record is that of ``records`` with
+    ``passages`` (each with ``title`` and ``text``), and one response. A record is that of ``types`` with
     ``index``, ``name``, ``scores`` (None without facts) and ``unscored``. ``knowledge`` is what results call the pages.
 
     Of the prompts that verify facts, ``verdicts`` and ``verify`` of the judge's config say with which it is asked."""
