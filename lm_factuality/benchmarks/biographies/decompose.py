@@ -15,8 +15,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from pydantic import BaseModel
-
 from judges.lexical.facts import is_adverbial
 from judges.typed import Reply, misnumbered
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
@@ -77,18 +75,6 @@ def sentences_of(output: str) -> tuple[str, ...]:
     return tuple(sentence for line in lines for sentence in split_sentences(line) if len(words_in(sentence)) > 1)
 
 
-class Demonstration(BaseModel):
-    """A sentence and its facts, ``facts`` such that each stands alone; ``text`` is what comes before the sentence."""
-
-    text: str = ""
-    sentence: str
-    facts: tuple[str, ...]
-    as_written: tuple[str, ...] = ()
-
-    def model_post_init(self, context: Any) -> None:
-        self.as_written = self.as_written or self.facts
-
-
 def decompose_subjects(sentences: Sequence[str], name: str, facts: str) -> list[dict[str, Any]]:
     """What the prompt is about for each of the ``sentences`` of a response about ``name``. ``facts`` is one of ``FACTS``."""
     shared = {"kind": "decompose", "name": name, "standalone": facts == "standalone"}
@@ -107,8 +93,9 @@ def demonstrations_for(sentence: str) -> list[dict[str, Any]]:
 
 @cache
 def _demonstrations() -> tuple[list[dict[str, Any]], Searcher]:
-    found = [Demonstration.model_validate(each) for each in load_yaml(__package__, "prompts/decompose.yaml")]
-    return [each.model_dump() for each in found], Searcher.of([each.sentence for each in found[_FIXED:]])
+    """Sentences and their facts, which stand alone or are ``as_written``; ``text`` is what comes before the sentence."""
+    found = [{"text": "", "as_written": each["facts"], **each} for each in load_yaml(__package__, "prompts/decompose.yaml")]
+    return found, Searcher.of([each["sentence"] for each in found[_FIXED:]])
 
 
 class FactsReply(Reply):

@@ -121,18 +121,18 @@ def row_metrics(row: Row) -> dict[str, Any]:
     return {**{name: part(name) for name in MEANS}, **ends, "respond_ratio": responded, "unscored": row.unscored}
 
 
-_CLUSTERED = Aggregation(mean, clustered_stderr)
+_MEAN = Aggregation(mean, clustered_stderr)
 
 SCORES = (
-    Score("d_factscore", _CLUSTERED, PRECISION, "D-FActScore"),
-    Score("factscore", _CLUSTERED, PRECISION, "FActScore"),
-    Score("difference", _CLUSTERED, DIFFERENCE, "Gap", False, note="FActScore minus D-FActScore", unit="points"),
-    Score("num_biographies", _CLUSTERED, None, "Biographies", None, 1, 2, note="individuals that a reader sees in a response"),
-    Score("num_entities", _CLUSTERED, None, "Entities", None, 1, 2, note="people of whom a response tells something true"),
-    Score("one_bio_many_entities", _CLUSTERED, SHARE, "People merged", False, note="one biography of several entities"),
-    Score("facts_per_response", _CLUSTERED, None, "Facts a response", None, 1, 1),
-    Score("respond_ratio", _CLUSTERED, SHARE, "Answered"),
-    Score("factscore_penalised", _CLUSTERED, PRECISION),
+    Score("d_factscore", _MEAN, PRECISION, "D-FActScore"),
+    Score("factscore", _MEAN, PRECISION, "FActScore"),
+    Score("difference", _MEAN, DIFFERENCE, "Gap", False, note="FActScore minus D-FActScore", unit="points"),
+    Score("num_biographies", _MEAN, None, "Biographies", None, 1, 2, note="individuals that a reader sees in a response"),
+    Score("num_entities", _MEAN, None, "Entities", None, 1, 2, note="people of whom a response tells something true"),
+    Score("one_bio_many_entities", _MEAN, SHARE, "People merged", False, note="responses with one biography of several entities"),
+    Score("facts_per_response", _MEAN, None, "Facts a response", None, 1, 1),
+    Score("respond_ratio", _MEAN, SHARE, "Answered"),
+    Score("factscore_penalised", _MEAN, PRECISION),
     *(Score(name, Aggregation(mean)) for name in BOUNDS),
     Score("unscored", Aggregation(statistics.how_many), higher=False),
 )
