@@ -148,6 +148,15 @@ def test_columns_sort_by_click_and_by_keyboard(visit):
     assert outline == "solid"  # where the keyboard is can be seen
 
 
+def test_a_wide_table_says_that_it_goes_on_until_its_end_is_seen(visit):
+    browser = visit("factor.html", 375)
+    wide = "return document.querySelector('#factor-my_factor').closest('.scroll').classList.contains('wide')"
+    assert browser.execute_script(wide)
+    browser.execute_script("document.querySelector('#factor-my_factor').closest('.scroll').scrollLeft = 10000")
+    wait(browser, lambda: not browser.execute_script(wide))
+    assert not visit("index.html", 2600).find_elements("css selector", ".scroll.wide")
+
+
 def test_tables_are_searched_and_filtered(visit):
     browser = visit("index.html")
     press(browser, "/")

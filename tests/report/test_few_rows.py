@@ -54,3 +54,13 @@ def test_reasons_of_unscored_rows_are_counted_and_notes_stand_on_the_page(tmp_pa
         assert "not the published file: 13 rows of 847, git blob ab" in shown
         assert "1 row longer than the window, whose beginning was cut off" in shown
     assert "my_felm org/small-125m no answer line 3" in text_of(read(tmp_path / "out", "felm.html"))
+
+
+@pytest.mark.parametrize("has_browser", [True, False])
+def test_open_shows_the_report(has_browser, tmp_path, monkeypatch, capsys):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or has_browser)
+    write_results(tmp_path / "r", {"my_factor": factor_task([True] * 12)})
+    assert main(["report", str(tmp_path / "r"), "--out", str(tmp_path / "out"), "--open"]) == 0
+    assert opened == [(tmp_path / "out" / "index.html").as_uri()]
+    assert ("No browser was found" in capsys.readouterr().out) == (not has_browser)

@@ -23,6 +23,11 @@ class Row:
     ranks: Mapping[str, int | None]
     twins: tuple[str, ...] = ()
 
+    @property
+    def unscored(self) -> int:
+        """How many responses of all tasks are unscored."""
+        return sum(score.unscored for score in self.scores.values())
+
 
 @dataclass(frozen=True)
 class Table:

@@ -23,6 +23,7 @@ from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certifiable import Stated
 from lm_factuality.benchmarks.chosen import Figure, figure, score_called
 from lm_factuality.ground.files import sha256_of
+from lm_factuality.ground.model_names import size_label
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.check import Checked
 from lm_factuality.leaderboard.rows import answers_of
@@ -116,14 +117,26 @@ class Entry:
         return next((name for limit, name in _SIZES if self.num_parameters < limit), "80B and more")
 
     @property
+    def size_label(self) -> str:
+        """The number of parameters as models are called by it, empty where it is not known."""
+        return size_label(self.num_parameters or 0)
+
+    @property
     def access(self) -> str:
         """Whether others can have the weights."""
         return next((name for start, name in _WEIGHTS.items() if self.revision.startswith(start)), "open weights")
 
     @property
-    def judges(self) -> tuple[str, ...]:
+    def judge(self) -> str:
         """Who judged, by name."""
-        return tuple(sorted({score.judge for score in self.scores if score.judge}))
+        return ", ".join(sorted({score.judge for score in self.scores if score.judge})) or "none"
+
+    @property
+    def about(self) -> str:
+        """How it was run, with a commit or hash by its first characters."""
+        kind, colon, rest = self.revision.rpartition(":")
+        revision = self.revision if kind == "api" else f"{kind}{colon}{rest[:10]}"
+        return " · ".join(filter(None, (revision, self.dtype, self.backend)))
 
 
 ENTRIES = TypeAdapter(Entry)  # by which the cache keeps them as JSON

@@ -1,30 +1,16 @@
 """The pages of the leaderboard: a table a leaderboard, a page a model, and what was refused."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from lm_factuality import __version__
 from lm_factuality.benchmarks.chosen import score_called
 from lm_factuality.ground.html import Link, render
-from lm_factuality.ground.model_names import size_label
-from lm_factuality.leaderboard.site.board import Board, Row, Table
+from lm_factuality.leaderboard.site.board import Board, Table
 from lm_factuality.leaderboard.site.entries import RULE, Entry
 
 _FILTERS = {"size": "Size", "access": "Weights", "backend": "Backend", "judge": "Judge", "dtype": "Precision"}
 _PROBLEMS = 20  # that are shown of a refused submission
-
-
-@dataclass(frozen=True)
-class Line:
-    """A model in a table: how it is named, how many rows of all tasks are unscored, and what it can be filtered by."""
-
-    row: Row
-    name: Sequence[str]
-    about: str
-    size: str
-    unscored: int
-    facets: Mapping[str, str]
 
 
 def table_pages(board: Board, title: str) -> dict[str, str]:
@@ -51,7 +37,7 @@ def model_page(entries: Sequence[Entry], board: Board, title: str, report: str |
         "Revision": newest.revision,
         "Precision": newest.dtype,
         "Backend": newest.backend,
-        "Parameters": size_label(newest.num_parameters or 0),
+        "Parameters": newest.size_label,
         "Weights": newest.access,
     }
     rows = [(table, row) for table in board.tables for row in table.rows if row.entry in entries]
@@ -80,30 +66,7 @@ def _table(table: Table) -> dict[str, Any]:
     """What the page of a leaderboard shows."""
     scores = {task: next(row.scores[task] for row in table.rows if task in row.scores) for task in table.tasks}
     shown = {task: score_called(score.kind, score.metric) for task, score in scores.items()}
-    filters = [(facet, label, f"facets.{facet}") for facet, label in _FILTERS.items()]
-    judges = {
-        task: " or ".join(sorted({row.scores[task].judge or "" for row in table.rows if task in row.scores})) for task in shown
-    }
-    lines = [_line(row) for row in table.rows]
-    return {"table": table, "lines": lines, "shown": shown, "judges": judges, "filters": filters, "rule": RULE}
-
-
-def _line(row: Row) -> Line:
-    entry = row.entry
-    about = " · ".join(filter(None, (_short(entry.revision), entry.dtype, entry.backend)))
-    facets = {
-        "size": entry.size,
-        "access": entry.access,
-        "backend": entry.backend,
-        "dtype": entry.dtype,
-        "judge": ", ".join(entry.judges) or "none",
-    }
-    unscored = sum(score.unscored for score in row.scores.values())
-    named = {name: value or "not known" for name, value in facets.items()}
-    return Line(row, entry.model.partition("/"), about, size_label(entry.num_parameters or 0), unscored, named)
-
-
-def _short(revision: str) -> str:
-    """A commit or hash by its first characters."""
-    kind, colon, rest = revision.rpartition(":")
-    return revision if kind == "api" else f"{kind}{colon}{rest[:10]}"
+    filters = [(facet, label, f"entry.{facet}") for facet, label in _FILTERS.items()]
+    found = {task: sorted({row.scores[task].judge or "" for row in table.rows if task in row.scores}) for task in shown}
+    judges = {task: " or ".join(names) for task, names in found.items()}
+    return {"table": table, "shown": shown, "judges": judges, "filters": filters, "rule": RULE}

@@ -1,8 +1,10 @@
 import html
 import re
+from pathlib import Path
 
 import pytest
 
+from lm_factuality.leaderboard.site import pages
 from lm_factuality.leaderboard.site.board import to_board
 from lm_factuality.leaderboard.site.pages import model_page, refused_page, table_pages
 from tests.leaderboard.site.conftest import HOSTILE, entry, refused, score
@@ -11,9 +13,9 @@ from tests.leaderboard.site.conftest import HOSTILE, entry, refused, score
 def test_a_page_a_leaderboard_and_links_between_them() -> None:
     felm = score(0.4, task="felm_segment_cot", kind="felm", metric="segment_f1")
     board = to_board([entry("a/one", score(0.8)), entry("a/one", felm, leaderboard="felm")])
-    pages = table_pages(board, "Board")
-    assert set(pages) == {"index.html", "felm.html"}
-    for page in pages.values():
+    found = table_pages(board, "Board")
+    assert set(found) == {"index.html", "felm.html"}
+    for page in found.values():
         assert all(f'href="{name}"' in page for name in ("index.html", "felm.html", "refused.html", "leaderboard.json"))
 
 
@@ -119,3 +121,21 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
     for page in (*table_pages(board, "Board").values(), model_page([one], board, "Board")):
         assert not re.findall(r"""(?:src|href)="(?:https?:)?//""", page)
         assert "Content-Security-Policy" in page
+
+
+def test_the_head_of_a_column_says_score_direction_and_judge_and_a_first_rank_is_not_green() -> None:
+    rate = {"task": "felm_gen", "kind": "felm_gen", "metric": "segment_error_rate", "higher": False}
+    one, other = score(0.983, judge="lexical", **rate), score(0.99, judge="strict", **rate)
+    for scores, said in (((one,), "judged by lexical"), ((one, other), "judged by lexical or strict")):
+        board = to_board([entry(f"a/{number}", each) for number, each in enumerate(scores)])
+        page = table_pages(board, "Board")["index.html"]
+        assert f"<small>Segments with errors, %, lower is better; {said}</small>" in page
+    assert page.count("judged by strict</small>") == 1  # beside its score, as judges differ
+    style = (Path(pages.__file__).parent / "leaderboard.css").read_text()
+    assert "--good" not in re.search(r"\.rank\.first \{.*?\}", style)[0]
+
+
+def test_a_score_of_few_rows_is_withheld() -> None:
+    page = table_pages(to_board([entry("a/one", score(0.8, counted=9))]), "Board")["index.html"]
+    assert "<b>80.0</b>" not in page
+    assert "of 9 rows" in page
