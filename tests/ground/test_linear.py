@@ -20,7 +20,7 @@ from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.cite import cited_sentences
 from lm_factuality.benchmarks.biographies.decompose import FactsReply, is_abstention, sentences_of, without_citations
 from lm_factuality.benchmarks.biographies.types import Generation
-from lm_factuality.benchmarks.factor_chat.reading import read_word
+from lm_factuality.benchmarks.factor_chat.questions import read_word
 from lm_factuality.benchmarks.factor_generation.facts import complete, end_of
 from lm_factuality.benchmarks.felm.verdicts import read_verdict
 from lm_factuality.benchmarks.felm_gen.answers import no_answer

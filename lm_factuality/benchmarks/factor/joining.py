@@ -19,7 +19,7 @@ AUTHORS, DELIMITER, DOLA = "authors", "delimiter", "dola"
 _SHOWN = 24  # characters on either side of a seam
 _MARKS = str.maketrans({" ": "⎵", "\n": "↵", "\t": "⇥"})
 _CLOSING = re.compile(r"[.,;:!?)\]}%’”…]")  # what no space stands before
-_OPENING = re.compile(r"[(\[{¿¡“„]$")
+_OPENING = re.compile(r"[(\[{¿¡“„]")
 _UNSPACED = re.compile(f"[{SIGNS}\u3000-\u303f\uff00-\uff65]")  # of scripts without spaces between words
 
 logger = logging.getLogger(f"lm_eval.{__name__}")  # a run shows what lm_eval says, and of others warnings alone
@@ -62,20 +62,17 @@ class Join:
 
     def odd(self, prefix: str, completion: str) -> str:
         """What a reader would stumble over at the seam; empty if nothing."""
+        context, continuation = self(prefix, completion)
         ends, begins = prefix[-1:], completion[:1]
-        if self.rule == AUTHORS:
-            stripped = completion.lstrip(" ")[:1]
-            is_glued = ends.isalnum() and stripped.isalnum() and not _UNSPACED.match(ends + stripped)
-            return "nothing stands between the two; end the prefix with a space, or leave out 'join: authors'" if is_glued else ""
+        is_unspaced = any(map(_UNSPACED.match, (ends, begins)))
+        if context[-1:].isalnum() and continuation[:1].isalnum() and not is_unspaced:
+            cure = "'join: authors'" if self.rule == AUTHORS else "the delimiter"
+            return f"nothing stands between the two; end the prefix with a space, or leave out {cure}"
         if self.rule == DELIMITER and ends.isspace() and begins.isspace():
             return "both bring white space, and both keep it; drop one"
-        if self.rule == DELIMITER and self.delimiter.isspace() and self._is_put(prefix, completion):
-            is_within = _CLOSING.match(begins) or _OPENING.search(ends) or _UNSPACED.match(ends) or _UNSPACED.match(begins)
-            return (
-                f"a delimiter {self.delimiter!r} is put here; if there should be none: metadata 'delimiter: \"\"'"
-                if is_within
-                else ""
-            )
+        is_put = self.rule == DELIMITER and self.delimiter.isspace() and self._is_put(prefix, completion)
+        if is_put and (is_unspaced or _CLOSING.match(begins) or _OPENING.match(ends)):
+            return f"a delimiter {self.delimiter!r} is put here; if there should be none: metadata 'delimiter: \"\"'"
         return ""
 
 
@@ -90,14 +87,14 @@ def odd_seams(rows: Sequence[Row], join: Join, encode: Encode | None = None) -> 
     model's tokenizer, where it is at hand."""
     for row in rows:
         for choice in () if row.problem else row.choices:
-            what = join.odd(row.prefix, choice)
-            if encode and not what:
+            what = [join.odd(row.prefix, choice)]
+            if encode:
                 context, continuation = join(row.prefix, choice)
                 alone = list(encode(context))
                 is_changed = list(encode(context + continuation))[: len(alone)] != alone
-                what = "the tokens of the prefix alone do not begin those of the joined text" if is_changed else ""
-            if what:
-                yield row.location, f"prefix and completion meet as {join.seam(row.prefix, choice)!r}: {what}"
+                what += ["the tokens of the prefix alone do not begin those of the joined text"] * is_changed
+            if said := "; ".join(filter(None, what)):
+                yield row.location, f"prefix and completion meet as {join.seam(row.prefix, choice)!r}: {said}"
                 break
 
 

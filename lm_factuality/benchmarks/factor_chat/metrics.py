@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from lm_factuality.benchmarks.declaration import ACCURACY, DIFFERENCE, SHARE, Measure, Score
-from lm_factuality.benchmarks.factor_chat.questions import LETTERS, PROTOCOLS
-from lm_factuality.benchmarks.factor_chat.reading import probabilities
+from lm_factuality.benchmarks.factor_chat.questions import LETTERS, PROTOCOLS, probabilities
 from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean, pooled_stderr
 from lm_factuality.harness.scored import WordAnswer
 

@@ -63,15 +63,13 @@ class FactorGeneration:
         return None
 
     def plan(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[tuple[str, Plan]]:
-        sentences = [_sentences(doc, texts) for doc, texts in zip(docs, responses, strict=True)]
-        subjects = _subjects(docs, sentences)
+        subjects = _subjects(docs, responses)
         if reads_prompt(judge.config):
             return [("marking", judge.plan(PROMPT, subjects, reply=MarkReply))]
         return [("marking", plan(judge, support_pairs(subjects, judge.config.capabilities.by_words)))]
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
-        sentences = [_sentences(doc, texts) for doc, texts in zip(docs, responses, strict=True)]
-        subjects = _subjects(docs, sentences)
+        subjects = _subjects(docs, responses)
         if reads_prompt(judge.config):
             found: Iterator[Mark] = map(vote, judge.ask_typed(PROMPT, MarkReply, subjects, _DESCRIPTION))
         else:
@@ -107,9 +105,9 @@ def _sentences(doc: Mapping[str, Any], responses: Sequence[str]) -> list[str | N
     return [complete(doc["stem"], text) for text in responses]
 
 
-def _subjects(docs: Docs, sentences: Sequence[Sequence[str | None]]) -> list[dict[str, Any]]:
-    pairs = zip(docs, sentences, strict=True)
-    return [mark_subject(doc, sentence) for doc, each in pairs for sentence in each if sentence]
+def _subjects(docs: Docs, responses: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    pairs = zip(docs, responses, strict=True)
+    return [mark_subject(doc, sentence) for doc, texts in pairs for sentence in _sentences(doc, texts) if sentence]
 
 
 def _record(doc: Mapping[str, Any], responses: Sequence[str], found: Iterator[Mark]) -> Record:

@@ -14,13 +14,13 @@ from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
 from lm_factuality.benchmarks.felm.claims import RowClaims, read_claims, split_claims
 from lm_factuality.benchmarks.felm.judging import judge_rows
 from lm_factuality.benchmarks.felm.metrics import ALL, LEVELS, MEASURES, Counts, count_response, to_report, to_scores
-from lm_factuality.benchmarks.felm.questions import Questioner
+from lm_factuality.benchmarks.felm.questions import MODES, UNITS, Questioner
 from lm_factuality.benchmarks.felm.rows import FELM, FelmRow, read_rows
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse
 from lm_factuality.ground.console import interval, shown
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.ground.published import blob_id, locate
-from lm_factuality.ground.statistics import pooled_interval
+from lm_factuality.ground.statistics import interval_of, pooled_interval
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import Table
 
@@ -69,14 +69,23 @@ class FelmTrial:
         return judge_rows(judge, self._rows, self._questioner, self._claims, self._authors)
 
     def measure(self, judge: Judge) -> dict[str, Any]:
+        """The scores, their 95% bootstrap intervals over responses, and those of judges that do not read, on all responses and on
+        those alone that the judge has a verdict on."""
         responses = self.ask(judge)
-        if all(each.flagged is None for each in responses):
+        scored = [each for each in responses if each.flagged is not None]
+        if not scored:
             raise BackendDown(
                 f"judge {judge.name}: no verdict on any of {len(responses)} responses, the first: {responses[0].reason}; "
                 "there is nothing to certify"
             )
-        reads = judge.config.capabilities.reads_prompts
-        return measure(responses, "paper") | ({} if reads else {"calibration": calibrate(judge, self._rows)})
+        found: dict[str, Any] = {"scores": to_report(responses, "paper"), "intervals": {}}
+        for level in LEVELS:
+            rows = [count_response(each, level) for each in scored]
+            values = {name: _of_totals(name) for name in MEASURES}
+            found["intervals"][level] = {name: interval_of(pooled_interval(rows, value)) for name, value in values.items()}
+        for key, part in (("baselines", responses), ("baselines_where_scored", scored)):
+            found[key] = {name: to_report(flagged(part, flag(part)), "paper")[ALL] for name, flag in BASELINES.items()}
+        return found if judge.config.capabilities.reads_prompts else found | {"calibration": calibrate(judge, self._rows)}
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
         return {"authors": self._authors.hash()} if self._authors else judge.prompts.hashes(self._prompts)
@@ -105,50 +114,35 @@ def _prompts(unit: str, mode: str) -> frozenset[str]:
     return frozenset({f"felm/{unit}_{mode}", f"felm/segment_{'cot' if mode == 'cot' else 'vanilla'}"})
 
 
+def _of_totals(score: str) -> Callable[[Sequence[float]], float]:
+    return lambda totals: float(getattr(Counts(*map(int, totals)), score))
+
+
 def _again(counts: Mapping[str, float]) -> Mapping[str, Any]:
     return to_scores(Counts(**{name: int(count) for name, count in counts.items()}))
 
 
-def _is_default(name: str, config: JudgeConfig) -> bool:
-    return name == ("segment_doc" if config.capabilities.needs_evidence else "segment_cot")
+def _needs_evidence(config: JudgeConfig) -> bool:
+    return config.capabilities.needs_evidence
 
 
 def _settings() -> Iterator[Certifiable]:
-    for unit in ("segment", "claim"):
-        for mode in ("vanilla", "cot", "link", "doc"):
+    defaults = {"segment_doc": _needs_evidence, "segment_cot": lambda config: not _needs_evidence(config)}
+    for unit in UNITS:
+        for mode in MODES:
             name = f"{unit}_{mode}"
+            about = name, "finding errors", ("segment", "f1"), "F1 of segments with errors", FELM.blob
+            prompts = _prompts(unit, mode), frozenset({"authors"})
+            counts = LEVELS, Counts._fields, _again, FELM.rows
+            takes = "sample", "claims", "prompts"
             yield Certifiable(
-                name,
-                "finding errors",
-                ("segment", "f1"),
-                "F1 of segments with errors",
-                FELM.blob,
-                (_prompts(unit, mode), frozenset({"authors"})),
-                partial(FelmTrial, unit, mode),
-                LEVELS,
-                ("tp", "fp", "fn", "tn"),
-                _again,
-                FELM.rows,
-                ("sample", "claims", "prompts"),
-                partial(_is_default, name),
+                *about, prompts, partial(FelmTrial, unit, mode), *counts, takes, defaults.get(name, lambda config: False)
             )
 
 
 SETTINGS: Mapping[str, Certifiable] = {each.name: each for each in _settings()}
 # Those that come nearest to marking the segments of a text, the best first: what other benchmarks have a judge do.
 SEGMENTS = tuple(SETTINGS[f"segment_{mode}"] for mode in ("cot", "doc", "link", "vanilla"))
-
-
-def measure(responses: Sequence[JudgedResponse], protocol: str) -> dict[str, Any]:
-    """The scores, their 95% bootstrap intervals over responses, and those of judges that do not read, on all responses and on
-    those alone that the judge has a verdict on."""
-    scored = [each for each in responses if each.flagged is not None]
-    return {
-        "scores": to_report(responses, protocol),
-        "intervals": {level: {score: _interval(scored, level, score) for score in MEASURES} for level in LEVELS},
-        "baselines": _baselines(responses, protocol),
-        "baselines_where_scored": _baselines(scored, protocol),
-    }
 
 
 def calibrate(judge: Judge, rows: Sequence[FelmRow]) -> list[dict[str, Any]]:
@@ -170,14 +164,3 @@ def calibrate(judge: Judge, rows: Sequence[FelmRow]) -> list[dict[str, Any]]:
             bin_["supported"] += label
             bin_["wrong"] += (found.verdict == SUPPORTED) != label
     return bins
-
-
-def _baselines(responses: Sequence[JudgedResponse], protocol: str) -> dict[str, Any]:
-    return {name: to_report(flagged(responses, flag(responses)), protocol)[ALL] for name, flag in BASELINES.items()}
-
-
-def _interval(scored: Sequence[JudgedResponse], level: str, score: str) -> list[float] | None:
-    """Low and high end; None where the score is not defined."""
-    rows = [count_response(each, level) for each in scored]
-    low, high = pooled_interval(rows, lambda totals: float(getattr(Counts(*map(int, totals)), score)))
-    return None if low != low else [low, high]

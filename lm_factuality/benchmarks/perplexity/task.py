@@ -22,7 +22,7 @@ class PerplexityTask(SuiteTask):
     DataError: on construction, if the YAML or its data cannot be used."""
 
     declared = BENCHMARK
-    reads = ("columns", "documents_of", "stride", "window")
+    reads = ("columns", "documents_of", "join", "delimiter", "stride", "window")
 
     def built(self) -> None:
         self.OUTPUT_TYPE = rolling.REQUEST_TYPE  # what lm_eval pads by when several processes share the work

@@ -83,6 +83,7 @@ def test_a_seam_shows_its_white_space(rule, prefix, completion, seam):
         (SPACE, "法国的首都是", "巴黎。", "a delimiter ' ' is put here"),
         (NONE, "法国的首都是", "巴黎。", ""),
         (NONE, "It is", ", so.", ""),
+        (NONE, "It is", "so.", "nothing stands between"),
         (DOLA, "It is ", "so.", ""),
     ],
 )
