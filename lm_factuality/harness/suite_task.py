@@ -358,18 +358,3 @@ def shortened(text: str, keep_end: bool = False) -> str:
 def without_chat(arguments: dict[str, Any]) -> dict[str, Any]:
     """Arguments for ``Instance`` out of those that lm_eval gives to ``construct_requests``."""
     return {key: value for key, value in arguments.items() if key not in ("apply_chat_template", "chat_template")}
-
-
-def warn_of_unusable(task: str, what: str, bad: Sequence[Any], count: int) -> None:
-    """One warning for rows that have a ``location`` and a ``problem``."""
-    if bad:
-        logger.warning(
-            "%s: %d of %d %s cannot be scored, the first at %s: %s; 'lm-factuality validate %s' lists them all",
-            task,
-            len(bad),
-            count,
-            what,
-            bad[0].location,
-            bad[0].problem,
-            task,
-        )

@@ -179,7 +179,10 @@ def metadata_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
 def read_yaml(model: type[Yaml], config: Mapping[str, Any], others: Iterable[str]) -> Yaml:
     """The YAML as a ``model``; ``others`` are problems that were found besides. Raises ConfigError: all problems at once."""
     where = str(metadata_of(config).get("config_source", INLINE))
-    problems = [f"{where}: {problem}" for problem in (*others, *_without_file(config))]
+    problems = [f"{where}: {problem}" for problem in others]
+    path, options = config.get("dataset_path"), config.get("dataset_kwargs") or {}
+    if isinstance(path, str) and path in LOADERS and isinstance(options, Mapping) and "data_files" not in options:
+        problems.append(f"{where}: dataset_path is {path!r}, but dataset_kwargs.data_files names no file")
     try:
         found = read_settings(model, dict(config), where, TASK)
     except ConfigError as error:
@@ -187,12 +190,6 @@ def read_yaml(model: type[Yaml], config: Mapping[str, Any], others: Iterable[str
     if problems:
         raise ConfigError("\n".join(problems))
     return found
-
-
-def _without_file(config: Mapping[str, Any]) -> Iterator[str]:
-    path, options = config.get("dataset_path"), config.get("dataset_kwargs") or {}
-    if isinstance(path, str) and path in LOADERS and isinstance(options, Mapping) and "data_files" not in options:
-        yield f"dataset_path is {path!r}, but dataset_kwargs.data_files names no file"
 
 
 def to_corpus(yaml: TableYaml, config: Mapping[str, Any], path: str | None, **settings: Any) -> Corpus:

@@ -1,5 +1,6 @@
 """The rows of a corpus: read from a file, the registry or the Hub, then by column names or by templates."""
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ from lm_factuality.benchmarks import find_source
 from lm_factuality.benchmarks.factor.corpus import LOADERS, TEMPLATE_KEYS, Corpus
 from lm_factuality.benchmarks.factor.rows import Row, cell_text, make_row, normalise_spacing
 from lm_factuality.benchmarks.factor.templates import gold_index, renderer
-from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.errors import ConfigError, DataError, refuse
 from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.ground.tables import Record, Table, read_table
 
+logger = logging.getLogger(__name__)
 PREFIX_COLUMNS = ("turncated_prefixes", "truncated_prefixes", "prefix", "full_prefix")
 """In this order. The first is how the published files spell it; the last is there uncut, and taken where there is no other."""
 
@@ -40,6 +42,14 @@ class Loaded(Generic[AnyItem]):
     rows: tuple[AnyItem, ...]
     provenance: Mapping[str, Any]
     problems: tuple[str, ...] = ()
+
+    def usable(self, task: str, what: str) -> tuple[AnyItem, ...]:
+        """The rows, once a broken file is refused, with one warning of those that cannot be scored."""
+        refuse(self.problems)
+        if bad := [row for row in self.rows if row.problem]:
+            where = f"the first at {bad[0].location}: {bad[0].problem}; 'lm-factuality validate {task}' lists them all"
+            logger.warning("%s: %d of %d %s cannot be scored, %s", task, len(bad), len(self.rows), what, where)
+        return self.rows
 
     def all_problems(self, target: str, suspicions: Iterable[tuple[str, str]]) -> tuple[str, ...]:
         """Those of the file, of rows that cannot be scored, the ``suspicions`` (place, what), and rows that are not there."""

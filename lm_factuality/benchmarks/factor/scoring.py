@@ -47,31 +47,23 @@ def score_row(
     scores: Sequence[ScoredContinuation], choices: Sequence[str], gold: int, problem: str = "", protocol: str = "paper"
 ) -> RowScore:
     """The outcome of a row; ``problem`` is what is wrong with the row itself, if anything; ``protocol`` decides ties."""
-    mean_logprob = tuple(_mean(score) for score in scores)
+    means = [_mean(score) for score in scores]
     reasons = (f"choice {index}: {reason}" for index, score in enumerate(scores) if (reason := _problem(score)))
-    outcome = RowScore(
-        correct={},
-        leads=(None,) * len(scores),
-        beaten=(None,) * len(scores),
-        mean_logprob=mean_logprob,
-        num_tokens=tuple(score.num_tokens for score in scores),
-        truncated=any(score.truncated for score in scores),
-        unscored=problem or next(reasons, ""),
-    )
+    nothing = (None,) * len(scores)
+    counts, is_truncated = tuple(score.num_tokens for score in scores), any(score.truncated for score in scores)
+    outcome = RowScore({}, nothing, nothing, tuple(means), counts, is_truncated, unscored=problem or next(reasons, ""))
     if outcome.unscored:
         return outcome
     sums = [float(score.logprob or 0.0) for score in scores]
     per_byte = [total / len(choice.encode("utf-8")) for total, choice in zip(sums, choices, strict=True)]
     correct = {"acc": wins(sums, gold, protocol), "acc_bytes": wins(per_byte, gold, protocol)}
     outcome = replace(outcome, correct=correct, finer=_finer(sums, gold, per_byte[gold]))
-    means = [mean for mean in mean_logprob if mean is not None]
-    if len(means) < len(scores):
+    deciding = sums if protocol == "dola" else [mean for mean in means if mean is not None]
+    if None in means:
         return outcome
-    deciding = sums if protocol == "dola" else means
     leads = tuple(None if index == gold else deciding[gold] - value for index, value in enumerate(deciding))
     beaten = tuple(None if lead is None else lead > 0 or (lead == 0 and protocol == "dola") for lead in leads)
-    correct = {"factor_acc": wins(deciding, gold, protocol), **correct}
-    return replace(outcome, correct=correct, leads=leads, beaten=beaten)
+    return replace(outcome, correct={"factor_acc": wins(deciding, gold, protocol), **correct}, leads=leads, beaten=beaten)
 
 
 def _finer(sums: Sequence[float], gold: int, per_byte: float) -> dict[str, float]:

@@ -11,10 +11,9 @@ from lm_factuality.benchmarks.factor.corpus import METADATA_KEYS, parse_corpus
 from lm_factuality.benchmarks.factor.joining import first_seam, odd_seams, tell_seam, tokenizer_of
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import document, spacing_leak, suspicions
-from lm_factuality.ground.errors import refuse
 from lm_factuality.harness import requests
 from lm_factuality.harness.scored import ScoredContinuation
-from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, build, warn_of_unusable, without_chat
+from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, build, without_chat
 
 
 class FactorTask(SuiteTask):
@@ -65,14 +64,13 @@ class FactorTask(SuiteTask):
 
     def read_documents(self) -> list[dict[str, Any]]:
         loaded = load_corpus(self._corpus, self._data_dir)
-        refuse(loaded.problems)
+        rows = loaded.usable(self._corpus.task, "rows")
         if self.joins:
-            tell_seam(self._corpus.task, loaded.rows, self._corpus.join)
-        warn_of_unusable(self._corpus.task, "rows", [row for row in loaded.rows if row.problem], len(loaded.rows))
-        self._error_types = tuple(sorted({kind for row in loaded.rows for kind in row.error_types if kind}))
+            tell_seam(self._corpus.task, rows, self._corpus.join)
+        self._error_types = tuple(sorted({kind for row in rows for kind in row.error_types if kind}))
         self.config.metadata["data"] = dict(loaded.provenance)
         protocol = {"protocol": "dola"} if self._corpus.protocol == "dola" else {}  # samples are read by what decided
-        return [document(row) | protocol for row in loaded.rows]
+        return [document(row) | protocol for row in rows]
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
         """One request a choice, joined to the prefix by the corpus's rule."""

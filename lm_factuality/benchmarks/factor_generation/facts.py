@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import takewhile
 from typing import TypeAlias
 
 from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN, Join
@@ -65,7 +66,7 @@ def find_edit(true: str, false: str) -> Edit:
     that gives Expert-FACTOR's answers away."""
     true, false = true.strip(), false.strip()
     ours, theirs = list(_WORD.finditer(true)), list(_WORD.finditer(false))
-    start = _common(ours, theirs)
+    start = len(list(takewhile(lambda pair: pair[0][0] == pair[1][0], zip(ours, theirs, strict=False))))
     if start == len(ours) == len(theirs):
         return Edit(true, false, problem="the completions differ in no word")
     for side, words in (("true", ours), ("false", theirs)):
@@ -92,15 +93,6 @@ def find_fact(row: Row, choice: str = FIRST, join: Join = AUTHORS_JOIN) -> Minim
             return MinimalFact(prompt, index, row.error_types[index], edit)
         reason = reason or edit.problem or "the prefix is empty, and the completions differ from the first word on"
     return reason or f"no contradiction of type {choice!r}"
-
-
-def _common(ours: _Words, theirs: _Words) -> int:
-    count = 0
-    for our, their in zip(ours, theirs, strict=False):
-        if our[0] != their[0]:
-            break
-        count += 1
-    return count
 
 
 def _common_mark(true: str, ours: _Words, false: str, theirs: _Words, start: int) -> str:

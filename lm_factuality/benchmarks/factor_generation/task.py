@@ -18,13 +18,13 @@ from lm_factuality.benchmarks.factor_generation.facts import FIRST, Edit, Minima
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, reads_prompt
 from lm_factuality.benchmarks.factor_generation.marks import CAUTION
 from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add
-from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, refuse
+from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.ground.statistics import Aggregation
 from lm_factuality.harness import requests
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.scored import ScoredContinuation
-from lm_factuality.harness.suite_task import Settings, warn_of_unusable, without_chat
+from lm_factuality.harness.suite_task import Settings, without_chat
 
 logger = logging.getLogger(__name__)
 
@@ -83,8 +83,7 @@ class FactorGenerationTask(JudgedTask):
 
     def read_documents(self) -> list[dict[str, Any]]:
         loaded = load_corpus(self._corpus, self._data_dir)
-        refuse(loaded.problems)
-        rows = loaded.rows
+        rows = loaded.usable(self._corpus.task, "rows")
         types = sorted({kind for row in rows for kind in row.error_types if kind})
         if self._choice not in (FIRST, *types):
             known = ", ".join(types) or "the data names none"
@@ -93,7 +92,6 @@ class FactorGenerationTask(JudgedTask):
                 f"({known}){did_you_mean(self._choice, [FIRST, *types])}"
             )
         tell_seam(self._corpus.task, rows, self._corpus.join)
-        warn_of_unusable(self._corpus.task, "rows", [row for row in rows if row.problem], len(rows))
         facts = [find_fact(row, self._choice, self._corpus.join) for row in rows]
         if not any(isinstance(fact, MinimalFact) for fact in facts):
             raise DataError(f"{self._corpus.task}: no row has a minimal fact, the first because: {facts[0]}")

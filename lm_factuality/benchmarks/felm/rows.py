@@ -106,24 +106,13 @@ def reference_texts(references: str, rows: Sequence[FelmRow]) -> Callable[[FelmR
 
 
 def _row(line: _Line) -> FelmRow:
+    """Math and reasoning have no types in the file: all their errors are reasoning errors (section 3.6)."""
     segments, labels = line.segmented_response, line.labels
     if not segments or len(segments) != len(labels):
         raise ValueError(f"{len(segments)} segments and {len(labels)} labels, expected as many of both and at least one")
-    return FelmRow(
-        line.index,
-        line.domain,
-        line.prompt,
-        str(line.response or " ".join(segments)),
-        segments,
-        labels,
-        _error_types(line.type, line.domain, labels),
-        line.ref,
-        line.ref_contents,
-    )
-
-
-def _error_types(types: Any, domain: str, labels: Sequence[bool]) -> tuple[str | None, ...]:
-    """Math and reasoning have no types in the file: all their errors are reasoning errors (section 3.6)."""
-    given = types if isinstance(types, list) and len(types) == len(labels) else [None] * len(labels)
-    default = "reasoning_error" if domain in WITHOUT_REFERENCES else None
-    return tuple(None if label else (kind if kind in ERROR_TYPES else default) for kind, label in zip(given, labels, strict=True))
+    given = line.type if isinstance(line.type, list) and len(line.type) == len(labels) else [None] * len(labels)
+    default = "reasoning_error" if line.domain in WITHOUT_REFERENCES else None
+    pairs = zip(given, labels, strict=True)
+    types = tuple(None if label else (kind if kind in ERROR_TYPES else default) for kind, label in pairs)
+    response = str(line.response or " ".join(segments))
+    return FelmRow(line.index, line.domain, line.prompt, response, segments, labels, types, line.ref, line.ref_contents)

@@ -9,10 +9,9 @@ from lm_eval.api.instance import Instance
 from lm_factuality.benchmarks.perplexity.benchmark import BENCHMARK, row_metrics
 from lm_factuality.benchmarks.perplexity.corpus import parse_texts
 from lm_factuality.benchmarks.perplexity.documents import load_texts, text_suspicions
-from lm_factuality.ground.errors import refuse
 from lm_factuality.harness import rolling
 from lm_factuality.harness.scored import ScoredText
-from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, shortened, warn_of_unusable, without_chat
+from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, shortened, without_chat
 
 
 class PerplexityTask(SuiteTask):
@@ -44,11 +43,9 @@ class PerplexityTask(SuiteTask):
 
     def read_documents(self) -> list[dict[str, Any]]:
         loaded = load_texts(self._corpus, self._data_dir)
-        refuse(loaded.problems)
-        bad = [document for document in loaded.rows if document.problem]
-        warn_of_unusable(self.config.task, "documents", bad, len(loaded.rows))
         self.config.metadata["data"] = dict(loaded.provenance)
-        return [vars(each) | {"location": Path(each.location).name} for each in loaded.rows]
+        documents = loaded.usable(self.config.task, "documents")
+        return [vars(each) | {"location": Path(each.location).name} for each in documents]
 
     def fewshot_context(self, doc: dict[str, Any], num_fewshot: int = 0, **kwargs: Any) -> str:
         """Nothing stands before a document: no demonstrations, no system instruction, no chat template."""
