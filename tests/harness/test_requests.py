@@ -60,7 +60,7 @@ def by_hand(folder, prefix: str, completion: str) -> tuple[float, int]:
 @pytest.mark.parametrize("save", [save_gpt2, save_opt])
 def test_causal_models_get_the_scores_worked_out_by_hand(save, tokenizer, task, evaluate, tmp_path):
     folder = save(tmp_path / "model", tokenizer)
-    results = evaluate("hf", ["t"], task(), hf(folder), batch_size=3)
+    results = evaluate("hf", ["t"], task(join="authors"), hf(folder), batch_size=3)
     for sample, row in zip(results["samples"]["t"], ROWS, strict=True):
         if row["turncated_prefixes"]:
             names = ("completion", "contradiction_0", "contradiction_1", "contradiction_2")

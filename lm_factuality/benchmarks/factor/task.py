@@ -1,6 +1,7 @@
 """The lm_eval task behind every FACTOR YAML."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from lm_eval.api.instance import Instance
@@ -73,8 +74,10 @@ class FactorTask(SuiteTask):
         return [document(row) | protocol for row in rows]
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
-        """One request a choice, joined to the prefix by the corpus's rule."""
+        """One request a choice, joined to the prefix by the corpus's rule; a chat template ends as its model wants it."""
         join, window = self._corpus.join, self._corpus.window
+        if kwargs.get("apply_chat_template"):
+            join = replace(join, delimiter="")
         return [
             Instance(requests.REQUEST_TYPE, doc, (*join(ctx, choice), window), index, **without_chat(kwargs))
             for index, choice in enumerate(doc["choices"])
