@@ -63,7 +63,6 @@ class Unit:
     strata: Mapping[str, str] = field(default_factory=dict)
 
     def stratum(self, by: Sequence[str]) -> str:
-        """The stratum that it is drawn from."""
         return " | ".join(self.strata.get(name) or "none" for name in by)
 
 

@@ -80,7 +80,6 @@ class PromptAudit:
         return next(filter(None, (_past_limits(text, self._expected) for text in texts(sample["resps"]))), None)
 
     def repeats(self, doc: Mapping[str, Any]) -> int:
-        """How many responses a document has."""
         return self._expected.repeats
 
     def _is_prompt(self, prompt: str, text: str) -> bool:

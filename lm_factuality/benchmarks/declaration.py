@@ -181,7 +181,6 @@ class Run:
 
     @property
     def label(self) -> str:
-        """The model, and what sets it apart."""
         return self.file.label + (f", protocol {self.protocol}" if self.protocol else "")
 
     @property
@@ -338,7 +337,6 @@ class Benchmark:
         return found
 
     def wrong_metrics(self, listed: Any) -> Iterator[str]:
-        """What is not so in the ``metric_list`` of a task's YAML."""
         return wrong_metrics(self.scores, listed)
 
     def higher_is_better(self, names: Sequence[str]) -> dict[str, bool]:

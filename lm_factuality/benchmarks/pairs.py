@@ -193,7 +193,6 @@ def written(pair: Pair, score: Score) -> tuple[str, str, str, str, str]:
 
 
 def _by_cluster(counts: Floats, clusters: NDArray[np.intp]) -> Floats:
-    """The column sums of each cluster's rows."""
     return np.stack([np.bincount(clusters, weights=column) for column in counts.T], axis=1)
 
 

@@ -98,11 +98,8 @@ def agreement_of(key: Key, labels: Labels, by: str = "") -> list[Cell]:
     ``people``: the agreement of two of them on an item, Fleiss' kappa over the items that as many answered as any, alpha over all
     with two answers. ``pairs``: two people, one and the same again, or people and the judge, who has a sensitivity to what people
     call wrong, and a specificity to what they call right. ``answers``: what most say. ``left out``: skipped answers, and items
-    with one answer, no majority, no answer at all, or no verdict. Shares count items by their weights.
-
-    Raises:
-        ConfigError: there are no such groups.
-    """
+    with one answer, no majority, no answer at all, or no verdict. Shares count items by their weights. Raises ConfigError: there
+    are no such groups."""
     known = [*sorted({name for entry in key.items for name in entry.strata}), *key.questions]
     if by and by not in known:
         raise ConfigError(f"--by {by!r}: expected one of {', '.join(known)}{did_you_mean(by, known)}")

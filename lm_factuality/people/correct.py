@@ -111,7 +111,6 @@ def rows_of(benchmark: Benchmark, result: TaskResult, key: Key, labels: Labels) 
 
 
 def _corrected(score: Score, name: str, rows: Sequence[Row], unscored: int) -> Corrected | str:
-    """The corrected score, or why there is none."""
     units, asked = units_of(rows, name), np.array([row.is_asked for row in rows])
     number = int((units.labelled & asked & (units.judged.any(axis=1) | units.people.any(axis=1))).sum())
     if number < FEWEST:
@@ -151,11 +150,8 @@ def plan_labels(rows: Sequence[Row], score: Score, width: float) -> Plan:
 
     To the first order the variance of a corrected score is the one that all labels would leave, since the samples are some of
     many, and for each stratum of N units with n labels N² (1/n - 1/N) times the variance of what people say minus lambda times
-    what the judge says. The fewest labels are in proportion to N and the root of that variance.
-
-    Raises:
-        DataError: their labels do not give the score an interval.
-    """
+    what the judge says. The fewest labels are in proportion to N and the root of that variance. Raises DataError: their labels do
+    not give the score an interval."""
     units = units_of(rows, score.name)
     is_asked = units.labelled & np.array([row.is_asked for row in rows])
     value = value_of(score, units.judged.shape[1])
@@ -176,7 +172,6 @@ def plan_labels(rows: Sequence[Row], score: Score, width: float) -> Plan:
         raise DataError(f"{score.name}: people say the same of all these samples; label more of them")
 
     def left(labelled: Floats) -> float:
-        """The variance that labels leave."""
         return float((sizes**2 * spreads**2 * (1 / labelled - 1 / sizes)).sum())
 
     floor = max(0.0, found.stderr**2 - left(np.maximum(labelled, 1)))

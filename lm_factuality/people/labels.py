@@ -84,7 +84,6 @@ class Key:
     format: Literal[1] = 1
 
     def named(self) -> "Key":
-        """The key with its id."""
         content = json.dumps(asdict(replace(self, sheet="")), sort_keys=True)
         return replace(self, sheet=hashlib.sha256(content.encode()).hexdigest()[:12])
 

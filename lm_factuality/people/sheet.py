@@ -69,11 +69,8 @@ def make_sheet(
 ) -> Sheet:
     """A sheet with all items of ``rows`` units, drawn from all alike or by strata. Those of a unit stand together, so that its
     text is read once, or ``scatter``-ed. The share ``repeat`` of them, drawn from the first two thirds, comes again later. The
-    same seed on the same files gives the same sheet.
-
-    Raises:
-        ConfigError: more rows than there are, fewer than there are strata, strata that there are not, or no share.
-    """
+    same seed on the same files gives the same sheet. Raises ConfigError: more rows than there are, fewer than there are strata,
+    strata that there are not, or no share."""
     if not 0 <= repeat <= 1:
         raise ConfigError(f"--repeat {repeat}: expected a share from 0 to 1")
     rng = random.Random(seed)

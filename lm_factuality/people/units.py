@@ -79,7 +79,6 @@ def _of_runs(paths: Sequence[Path], task: str | None) -> Pool:
 
 
 def _asks(benchmark: Benchmark) -> bool:
-    """Whether people can be asked about its samples."""
     return benchmark.people is not None and benchmark.people.data is None and benchmark.samples is not None
 
 

@@ -111,7 +111,6 @@ class AmbigBio:
         return ("score", "#mean", "#95% interval", "#responses", "#worst / best"), rows, self.notes(summary)
 
     def notes(self, summary: Mapping[str, Any]) -> list[str]:
-        """What is said below the table."""
         unscored, types, without = summary["unscored"], summary["types"], summary["without_page"]
         alone = f" ({without['responses']} responses have no candidate with one)" if without["responses"] else ""
         lacking = f"{without['candidates']} of {summary['candidates']} candidates{alone}"

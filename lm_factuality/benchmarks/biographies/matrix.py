@@ -71,7 +71,6 @@ class Pair:
 
     @property
     def subject(self) -> dict[str, Any]:
-        """What the prompt is about."""
         passages = [f"Title: {self.entity}\n{text}" if self.entity else text for text in self.evidence]
         of = {"entity": self.entity} if self.sentence is None else {}
         return {"kind": "verify", "claim": self.fact, "passages": passages, **of, **self.about}

@@ -47,10 +47,7 @@ def read_people(path: Path, columns: Columns | None = None) -> list[Measured]:
     """What people measured: CSV with a header and ``columns`` for the model, index or name (or both), and some of the metrics.
 
     A cell without a value was not measured. Several rows of one response are several people's. Other columns are left alone.
-
-    Raises:
-        DataError: the file cannot be read, a column is missing, or rows are bad; each is named.
-    """
+    Raises DataError: the file cannot be read, a column is missing, or rows are bad; each is named."""
     table, found = read_table(path, csv_rows), []
     problems = list(table.problems)
     for row in table.records:
@@ -68,11 +65,8 @@ def read_results(argument: str, default: str | None = None) -> list[Measured]:
     the name in it, from 0; it has no number of biographies a response).
 
     ``argument`` is ``FILE`` or ``MODEL=FILE``; without MODEL the responses are a line's own ``model``'s, else the ``default``'s,
-    else called by the name of the file up to its first dot.
-
-    Raises:
-        DataError: the file cannot be read, or lines are bad; each is named.
-    """
+    else called by the name of the file up to its first dot. Raises DataError: the file cannot be read, or lines are bad; each is
+    named."""
     is_named = "=" in argument and not Path(argument).exists()
     model, path = (argument.partition("=")[0], Path(argument.partition("=")[2])) if is_named else (None, Path(argument))
     default = model or default or path.name.split(".")[0]

@@ -30,11 +30,7 @@ class Settings:
     """``pages`` is where facts are verified, None for the passages that each response was given; ``linking`` is ``greedy`` or
     ``hungarian``, ``protocol`` ``paper`` or ``code`` (the authors' choices: ties of entities go to the alphabetically first
     title, and the first fact of a response is in no group, which may leave one empty). ``facts`` are ``standalone`` (each names
-    whom it is about) or ``as_written``.
-
-    Raises:
-        ConfigError: no such linking, protocol or facts.
-    """
+    whom it is about) or ``as_written``. Raises ConfigError: no such linking, protocol or facts."""
 
     folder: ClassVar[str] = matrix.FOLDER  # of the prompts
 
@@ -56,7 +52,6 @@ class Settings:
         return begin(generation)
 
     def pairs(self, judged: JudgedBiography) -> Mapping[tuple[str, str], matrix.Pair]:
-        """Every distinct fact with every entity, by (fact, entity)."""
         return matrix.pairs_of(judged.facts, judged.entities, self._pages_of(judged))
 
     def longest(self, judged: JudgedBiography, pair: matrix.Pair, facts: int = 1) -> tuple[str, ...]:

@@ -36,11 +36,8 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> dict[s
     bootstrap the names.
 
     ``num_biographies`` is the file's own ``num_groups``, which its decisions do not hold; null if it states none. Beside it
-    stands what can be counted: in neighbouring facts that different entities support, ``num_biographies_at_least``.
-
-    Raises:
-        DataError: ``protocol`` is ``code`` and the figures that the file states are not those of its decisions.
-    """
+    stands what can be counted: in neighbouring facts that different entities support, ``num_biographies_at_least``. Raises
+    DataError: ``protocol`` is ``code`` and the figures that the file states are not those of its decisions."""
     answered = [(str(number), each) for number, each in enumerate(decisions.responses) if each is not None]
     per_response: dict[str, Callable[[DecidedResponse], float | None]] = {
         "factscore": factscore,

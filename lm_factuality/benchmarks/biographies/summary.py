@@ -35,7 +35,6 @@ class Row:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Row:
-        """The row of a record in samples or in ``verdicts.jsonl``."""
         scores = record["scores"]
         return cls(record["name"], None if scores is None else Scores(**scores), record["abstained"], record["unscored"])
 

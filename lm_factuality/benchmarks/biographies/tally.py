@@ -39,7 +39,6 @@ class Measure:
     scores: Mapping[str, Callable[[Totals], float]] = field(default_factory=dict)
 
     def total(self, tallies: Iterable[Tally]) -> dict[str, float]:
-        """The sums of the counts."""
         every = list(tallies)
         return {name: sum((tally.counts.get(name, 0) for tally in every), 0.0) for name in self.counts}
 

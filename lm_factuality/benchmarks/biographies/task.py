@@ -99,11 +99,8 @@ class AmbigBioTask(JudgedTask):
     ``demonstrations``), ``judge``, ``judge_store``, ``generations`` (a file of ALCE's JSON whose questions and passages are used,
     such as ``lm-factuality retrieve`` writes; default: the published one), ``knowledge`` (an SQLite file of pages; default: the
     passages themselves), ``linking`` (``greedy``, ``hungarian``), ``facts`` (``standalone``, ``as_written``), ``protocol``
-    (``paper``, ``code``), ``data_dir``. ``dataset_path`` names a file like ``generations``, relative to the YAML.
-
-    Raises:
-        ConfigError, DataError: on construction, if the data, the knowledge or the judge cannot be used.
-    """
+    (``paper``, ``code``), ``data_dir``. ``dataset_path`` names a file like ``generations``, relative to the YAML. Raises
+    ConfigError, DataError: on construction, if the data, the knowledge or the judge cannot be used."""
 
     declared = BENCHMARK
     reads = ("generations", "demonstrations", "prompts", "prompt", "knowledge", "linking", "facts", "protocol")

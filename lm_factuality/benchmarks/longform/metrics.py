@@ -51,7 +51,6 @@ class Tally:
         return 2 * precision * recall / (precision + recall)
 
     def scores(self, k: int) -> dict[str, float | None]:
-        """All that are read from the tally, by name."""
         relevant = self.supported + self.not_supported
         scored = relevant + self.irrelevant
         plain, f1 = self.supported / scored if scored else None, self.f1_at(k)

@@ -22,11 +22,8 @@ class LongFormTask(JudgedTask):
 
     The metrics are those of ``metrics.SCORES``. Samples hold in ``filtered_resps`` the judge's record (see ``judging``).
 
-    ``metadata``: ``judge``, ``judge_store``, ``data_dir``, and those of ``settings.Metadata``.
-
-    Raises:
-        ConfigError, DataError: on construction, if the YAML, its data, the knowledge or the judge cannot be used.
-    """
+    ``metadata``: ``judge``, ``judge_store``, ``data_dir``, and those of ``settings.Metadata``. Raises ConfigError, DataError: on
+    construction, if the YAML, its data, the knowledge or the judge cannot be used."""
 
     declared = BENCHMARK
     reads = tuple(Metadata.model_fields)
