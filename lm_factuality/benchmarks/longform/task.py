@@ -22,7 +22,7 @@ class LongFormTask(JudgedTask):
 
     The metrics are those of ``metrics.SCORES``. Samples hold in ``filtered_resps`` the judge's record (see ``judging``).
 
-    ``metadata``: ``judge``, ``judge_store``, ``data_dir``, and those of ``settings.Metadata``. Raises ConfigError, DataError: on
+    ``metadata``: ``judge``, ``judge_store``, ``data_dir``, and those of ``rows.Metadata``. Raises ConfigError, DataError: on
     construction, if the YAML, its data, the knowledge or the judge cannot be used."""
 
     declared = BENCHMARK
