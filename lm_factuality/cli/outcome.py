@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.chosen import figure, headline, score_called
-from lm_factuality.benchmarks.warned import warnings_of
 from lm_factuality.cli.printing import print_corrected
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.reasons import reasons_of
+from lm_factuality.results.compare import notes_of
 from lm_factuality.results.read import to_results_file
 
 if TYPE_CHECKING:
     from lm_factuality.benchmarks.chosen import Figure
     from lm_factuality.benchmarks.declaration import Benchmark, Score
-    from lm_factuality.harness.outputs import TaskResult
+    from lm_factuality.harness.outputs import ResultsFile, TaskResult
     from lm_factuality.harness.run import Finished
 
 _REASONS = 3  # of a task that are named
@@ -32,7 +32,9 @@ def print_outcome(finished: Finished) -> None:
     tasks = [(task, benchmark) for task in file.tasks if (benchmark := find_benchmark(task.kind))]
     if any(task.metrics for task, _ in tasks):
         rows = [_row(task, benchmark) for task, benchmark in tasks]
-        notes = [note for task, benchmark in tasks for note in _notes(task, benchmark, finished.unscored.get(task.task, ()))]
+        notes = [
+            note for task, benchmark in tasks for note in _notes(file, task, benchmark, finished.unscored.get(task.task, ()))
+        ]
         sys.stdout.write("\n")
         print_table("Outcome", ("task", "score", "#value", "#95% interval", "#rows", "#unscored"), rows, notes)
         print_corrected([file])
@@ -49,7 +51,7 @@ def _row(task: TaskResult, benchmark: Benchmark) -> tuple[str, ...]:
     if found is None:
         return task.task, name, "none", "", count, lost
     ends = "" if found.low is None or found.high is None else score.between(found.low, found.high)
-    return task.task, name, _written(score, found.value), ends, count, lost
+    return task.task, name, "too few rows" if found.is_few else _written(score, found.value), ends, count, lost
 
 
 def _headline(task: TaskResult, benchmark: Benchmark) -> tuple[Score, Figure | None]:
@@ -61,7 +63,7 @@ def _written(score: Score, value: float) -> str:
     return score.write(value) + ("%" if score.unit == "%" and score.times == 100 else "")
 
 
-def _notes(task: TaskResult, benchmark: Benchmark, unscored: Sequence[str]) -> Iterator[str]:
+def _notes(file: ResultsFile, task: TaskResult, benchmark: Benchmark, unscored: Sequence[str]) -> Iterator[str]:
     reasons = reasons_of(unscored)
     yield from (f"{task.task}: {reason}" for reason in reasons[:_REASONS])
     if others := reasons[_REASONS:]:
@@ -69,7 +71,7 @@ def _notes(task: TaskResult, benchmark: Benchmark, unscored: Sequence[str]) -> I
     score, found = _headline(task, benchmark)
     if found and found.floor is not None:
         yield f"{task.task}: knowing nothing scores {_written(score, found.floor)} on these rows"
-    yield from (f"{task.task}: {warning}" for warning in warnings_of(task))
+    yield from (f"{task.task}: {warning}" for warning in notes_of(benchmark, file, task))
 
 
 def _next(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> Iterator[str]:

@@ -137,11 +137,11 @@ def _pages(chosen: Chosen, data: Sequence[TaskData], title: str) -> Iterator[Pag
             entries = [entry for entry in chosen.entries if entry.result.kind in kinds]
             labels = {model.id: model.label for model in chosen.models}
             unscored = [
-                (each.task, labels[model], reason, count)
+                (each.task, labels[model], f"{reason.example}{reason.cure and f' ({reason.cure})'}", reason.items)
                 for each in data
                 if each.benchmark.kind in kinds
                 for model, reasons in each.reasons.items()
-                for reason, count in sorted(reasons.items(), key=lambda item: -item[1])
+                for reason in reasons
             ]
             values = {"heading": main.title, "lead": main.lead, "sections": sections, "unscored": unscored, "listed": _listed}
             yield Page(f"{name}.html", main.title, "benchmark.html", {**values, "notes": _notes(entries)})

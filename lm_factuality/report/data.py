@@ -5,7 +5,7 @@ is ``docs`` (what rows are called) and, in chunks of ``CHUNK`` rows, the texts t
 became of each row, and in chunks the details. So the first view is small however long the texts are.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -20,6 +20,7 @@ from lm_factuality.benchmarks.pairs import Pair, Scored, compare_all, compared_s
 from lm_factuality.benchmarks.rows import Counts, SampleRow
 from lm_factuality.ground.files import write_text
 from lm_factuality.ground.html import as_data
+from lm_factuality.ground.reasons import Reason, reasons_of
 from lm_factuality.harness.samples import read_samples
 
 CHUNK = 250
@@ -30,7 +31,7 @@ OUTCOMES = ("right", "wrong", "unscored", "none")
 class TaskData:
     """What is in the files of a task of ``benchmark``: ``models`` (their ids, those that kept samples), how many ``rows``, the
     ``facets`` that rows have, and of each model its parts in each score (``scored[score][model]``) and its ``metrics``
-    and how many rows are unscored by ``reasons``; ``samples`` are the benchmark's."""
+    and the ``reasons`` of its unscored rows; ``samples`` are the benchmark's."""
 
     id: str
     task: str
@@ -41,7 +42,7 @@ class TaskData:
     facets: tuple[str, ...]
     scored: Mapping[str, Mapping[str, Scored]]
     metrics: Mapping[str, Mapping[str, float]]
-    reasons: Mapping[str, Mapping[str, int]]
+    reasons: Mapping[str, Sequence[Reason]]
 
 
 def write_data(chosen: Chosen, folder: Path) -> list[TaskData]:
@@ -86,7 +87,7 @@ def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path)
     docs: dict[str, tuple[int, str, Mapping[str, Any]]] = {}  # by a row's key its place, what it is called, and its texts
     facets: set[str] = set()
     scored: dict[str, dict[str, Scored]] = {}
-    reasons: dict[str, Counter[str]] = {}
+    reasons: dict[str, list[str]] = defaultdict(list)
     for entry in tqdm(entries, f"reading {task}", unit=" models", delay=2):
         assert entry.result.samples is not None
         parts: dict[str, dict[str, tuple[str, Counts]]] = {}
@@ -96,7 +97,7 @@ def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path)
             rows.append((docs.setdefault(row.key, (len(docs), row.title, row.doc))[0], row))
             facets.update(row.facets)
             if reason := row.detail.get("unscored"):
-                reasons.setdefault(entry.model.id, Counter())[_kind(str(reason))] += 1
+                reasons[entry.model.id].append(str(reason))
             for score, counts in row.parts.items():
                 parts.setdefault(score, {})[row.key] = (row.cluster, counts)
         for score, by_key in parts.items():
@@ -107,14 +108,10 @@ def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path)
     for start in range(0, len(texts), CHUNK):
         _write(folder, f"{task_id}.docs.{start // CHUNK}", texts[start : start + CHUNK])
     metrics = {entry.model.id: entry.result.metrics for entry in entries}
+    why = {model: reasons_of(given) for model, given in reasons.items()}
     return TaskData(
-        task_id, task, benchmark, benchmark.samples, tuple(metrics), len(docs), tuple(sorted(facets)), scored, metrics, reasons
+        task_id, task, benchmark, benchmark.samples, tuple(metrics), len(docs), tuple(sorted(facets)), scored, metrics, why
     )
-
-
-def _kind(reason: str) -> str:
-    """A reason without what is particular to one row."""
-    return reason.split(": ", 1)[0] if len(reason) > 60 else reason
 
 
 def _write_model(name: str, rows: Sequence[tuple[int, SampleRow]], folder: Path) -> None:

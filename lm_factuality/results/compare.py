@@ -206,6 +206,8 @@ def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Itera
     if data.get("is_upstream") is False:
         rows = f"{data.get('rows')} rows of {data.get('upstream_rows')}"
         yield f"not the published file: {rows}, git blob {data.get('git_blob')}"
+    elif data.get("is_published") is False and data.get("file") in {source.filename for source in benchmark.sources}:
+        yield f"not the published file: git blob {data.get('git_blob')}"
     if task.limit:
         yield f"--limit {task.limit:g}: part of the {benchmark.unit} only"
     elif benchmark.unit in data and task.effective != data[benchmark.unit]:

@@ -42,19 +42,25 @@ FACTOR = {"factor_acc": 0.5, "factor_acc_stderr": 0.05, "floor": 0.25, "truncate
 
 def test_a_line_a_task_with_what_to_know_of_it(screen):
     about = {"caution": "Answers are given\n away.", "data": {"is_upstream": False, "rows": 9, "upstream_rows": 10}}
-    found = screen({"my_factor": ("factor", FACTOR, about, 8, 9)})
+    found = screen({"my_factor": ("factor", FACTOR, about, 18, 19)})
     assert "Accuracy ↑" in found
     assert "50.0%" in found
     assert re.search(r" \d\d\.\d – \d\d\.\d ", found)
-    assert "8/9" in found
+    assert "18/19" in found
     for note in (
         "my_factor: knowing nothing scores 25.0% on these rows",
-        "my_factor: not the published file, 9 rows of 10",
-        "my_factor: in 2 of 8 rows the beginning was cut off to fit the window",
+        "my_factor: not the published file: 9 rows of 10",
+        "my_factor: 2 rows longer than the window, whose beginning was cut off",
         "my_factor: Answers are given away.",
         "--output_path DIR --log_samples",
     ):
         assert note in found
+
+
+def test_a_score_of_few_rows_is_withheld(screen):
+    found = screen({"my_factor": ("factor", FACTOR, {}, 4, 9)})
+    assert "too few rows" in found
+    assert "50.0%" not in found
 
 
 def test_why_rows_are_unscored_and_what_cures_it(screen):

@@ -53,7 +53,10 @@ def test_reasons_of_unscored_rows_are_counted_and_notes_stand_on_the_page(tmp_pa
         shown = text_of(read(tmp_path / "out", page))
         assert "not the published file: 13 rows of 847, git blob ab" in shown
         assert "1 row longer than the window, whose beginning was cut off" in shown
-    assert "my_felm org/small-125m no answer line 3" in text_of(read(tmp_path / "out", "felm.html"))
+    assert (
+        "my_felm org/small-125m no answer line (try --apply_chat_template, or a larger --gen_kwargs max_gen_toks=N) 3"
+        in text_of(read(tmp_path / "out", "felm.html"))
+    )
 
 
 @pytest.mark.parametrize("has_browser", [True, False])
