@@ -107,8 +107,11 @@ def test_an_interrupted_build_says_how_to_go_on(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr("lm_factuality.retrieval.bm25._fill", interrupt)
     arguments = ["index", "build", ENCYCLOPEDIA, "--out", str(tmp_path / "index")]
-    assert main(arguments) == 1
-    assert "interrupted; give the same command again to go on" in capsys.readouterr().err
+    monkeypatch.setattr("sys.argv", ["lm-factuality", *arguments])
+    assert main(arguments) == 130
+    (last,) = capsys.readouterr().err.strip().splitlines()[-1:]
+    assert "interrupted" in last
+    assert last.endswith(f"To go on: lm-factuality {' '.join(arguments)}")
     assert main(["index", "info", str(tmp_path / "index")]) == 1
     assert "its build was interrupted" in capsys.readouterr().err
     monkeypatch.undo()
