@@ -18,7 +18,9 @@ def completion(parsed: argparse.Namespace) -> int:
     """Prints the script."""
     import shtab
 
-    for parser in (_own_parser(), _generator()):
+    from factor_gen.cli import build_parser as generator_parser
+
+    for parser in (_own_parser(generator_parser()), generator_parser()):
         for action in _actions(parser):
             if action.type is Path:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
@@ -26,21 +28,15 @@ def completion(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _own_parser() -> argparse.ArgumentParser:
+def _own_parser(generator: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """With the parsers of lm_eval and of factor-gen in the place of those that hand everything to them."""
     from lm_factuality.cli.main import build_parser
     from lm_factuality.harness.internals import internal
 
     parser = build_parser()
     commands, theirs = _subparsers(parser), _subparsers(internal("lm_eval._cli:HarnessCLI")()._parser)
-    commands.choices["run"], commands.choices["gen"] = theirs.choices["run"], _generator()
+    commands.choices["run"], commands.choices["gen"] = theirs.choices["run"], generator
     return parser
-
-
-def _generator() -> argparse.ArgumentParser:
-    from factor_gen.cli import build_parser
-
-    return build_parser()
 
 
 def _subparsers(parser: argparse.ArgumentParser) -> "argparse._SubParsersAction[argparse.ArgumentParser]":
