@@ -25,7 +25,7 @@ from lm_factuality.benchmarks.factor_generation.facts import complete, end_of
 from lm_factuality.benchmarks.felm.verdicts import read_verdict
 from lm_factuality.benchmarks.felm_gen.answers import no_answer
 from lm_factuality.benchmarks.felm_gen.steps import cut_by_rules, pieces_of
-from lm_factuality.benchmarks.longform.method import prose
+from lm_factuality.benchmarks.longform.judging import prose
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.ground.thinking import opened_by, plain, read_output
 
