@@ -32,9 +32,7 @@ def print_outcome(finished: Finished) -> None:
     tasks = [(task, benchmark) for task in file.tasks if (benchmark := find_benchmark(task.kind))]
     if any(task.metrics for task, _ in tasks):
         rows = [_row(task, benchmark) for task, benchmark in tasks]
-        notes = [
-            note for task, benchmark in tasks for note in _notes(file, task, benchmark, finished.unscored.get(task.task, ()))
-        ]
+        notes = [note for task, benchmark in tasks for note in _notes(file, task, benchmark, finished)]
         sys.stdout.write("\n")
         print_table("Outcome", ("task", "score", "#value", "#95% interval", "#rows", "#unscored"), rows, notes)
         print_corrected([file])
@@ -63,9 +61,10 @@ def _written(score: Score, value: float) -> str:
     return score.write(value) + ("%" if score.unit == "%" and score.times == 100 else "")
 
 
-def _notes(file: ResultsFile, task: TaskResult, benchmark: Benchmark, unscored: Sequence[str]) -> Iterator[str]:
-    reasons = reasons_of(unscored)
-    yield from (f"{task.task}: {reason}" for reason in reasons[:_REASONS])
+def _notes(file: ResultsFile, task: TaskResult, benchmark: Benchmark, finished: Finished) -> Iterator[str]:
+    reasons = reasons_of(finished.unscored.get(task.task, ()))
+    done = "--apply_chat_template, or " if finished.has_template else ""
+    yield from (f"{task.task}: {str(reason).replace(done, '')}" for reason in reasons[:_REASONS])
     if others := reasons[_REASONS:]:
         yield f"{task.task}: {sum(each.items for each in others)} × other reasons, named in the samples"
     score, found = _headline(task, benchmark)

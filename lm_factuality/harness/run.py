@@ -51,6 +51,7 @@ class Finished:
     output: Path | None
     unscored: Mapping[str, Sequence[str]]
     judge: str = ""
+    has_template: bool = False  # whether the model was asked by its chat template
 
 
 def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda finished: None) -> set[Path]:
@@ -107,7 +108,16 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
         retrieved.write(results, rows)
     for content in contents[:1]:
         unscored = {name: each.unscored for name, each in run_tasks.items()}
-        show(Finished(content, max(saved, default=None), Path(output) if saved else None, unscored, str(judge or "")))
+        show(
+            Finished(
+                content,
+                max(saved, default=None),
+                Path(output) if saved else None,
+                unscored,
+                str(judge or ""),
+                bool(given.value("apply_chat_template")),
+            )
+        )
     judging.raise_failures()
     if output and not saved and is_first_process():
         raise DataError(f"{output}: lm_eval saved no results; its log above says why")

@@ -29,9 +29,9 @@ def content(tasks, limit=None):
 def screen(capsys, monkeypatch):
     """What is printed of a run, at a width."""
 
-    def screen(tasks, unscored=None, path=None, output=None, columns=140, judge=""):
+    def screen(tasks, unscored=None, path=None, output=None, columns=140, judge="", has_template=False):
         monkeypatch.setenv("COLUMNS", str(columns))
-        print_outcome(Finished(content(tasks), path, output, unscored or {}, judge))
+        print_outcome(Finished(content(tasks), path, output, unscored or {}, judge, has_template))
         return capsys.readouterr().out
 
     return screen
@@ -71,6 +71,8 @@ def test_why_rows_are_unscored_and_what_cures_it(screen):
     assert "nan" not in found.lower()
     assert "my_felm: 9 × no answer line: try --apply_chat_template, or a larger --gen_kwargs max_gen_toks=N" in found
     assert "my_felm: 2 × thinking without an end: give it more room: --metadata thinking_tokens=N" in found
+    asked = screen({"my_felm": ("felm", metrics, {}, 15, 15)}, {"my_felm": reasons}, has_template=True)
+    assert "my_felm: 9 × no answer line: try a larger --gen_kwargs max_gen_toks=N" in asked
     assert "my_felm: 3 × other reasons, named in the samples" in found
 
 
