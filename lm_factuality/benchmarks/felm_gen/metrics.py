@@ -36,31 +36,9 @@ class Record(TypedDict):
     outputs: list[str]
 
 
-def count(verdict: Record, level: str) -> tuple[int, int]:
-    """(units with an error, units) of one record, the unit being a segment or the whole response; zeros without a verdict."""
-    errors = verdict["errors"]
-    if errors is None:
-        return 0, 0
-    wrong = sum(error is not None for error in errors)
-    return (wrong, len(errors)) if level == "segment" else (int(wrong > 0), 1)
-
-
-def count_at(verdict: Record, level: str, bound: str) -> tuple[int, int]:
-    """As ``count``, and a record without a verdict as ``worst`` or ``best`` has it."""
-    if not is_unscored(verdict):
-        return count(verdict, level)
-    units = len(verdict["segments"]) or 1 if level == "segment" else 1  # one for an answer that never came
-    return (units if bound == "worst" else 0), units
-
-
 def error_rate(totals: Sequence[float]) -> float:
     """The share of units with an error; NaN where there are none."""
     return totals[0] / totals[1] if totals[1] else math.nan
-
-
-def is_unscored(verdict: Record) -> bool:
-    """Whether there is an answer, but no verdict on it."""
-    return verdict["unscored"] is not None and verdict["no_answer"] is None
 
 
 def summarise(verdicts: Sequence[Record]) -> dict[str, Any]:
@@ -111,14 +89,22 @@ def _count(values: Iterable[str | None]) -> dict[str, int]:
 
 
 def row_metrics(verdict: Record) -> dict[str, Any]:
-    """The counts of one response, under the name of every score that they are part of."""
-    domain, types = verdict["domain"], Counter(verdict["errors"] or ())
-    found: dict[str, Any] = {"unscored": verdict["unscored"] if is_unscored(verdict) else None, "no_answer": verdict["no_answer"]}
+    """The counts of one response, (units with an error, units), under the name of every score that they are part of; a unit is
+    a segment or the whole response. A response without a verdict has units in ``worst`` and ``best`` alone."""
+    errors, is_unscored = verdict["errors"] or (), verdict["unscored"] is not None and verdict["no_answer"] is None
+    types = Counter(errors)
+    wrong = len(errors) - types[None]
+    found: dict[str, Any] = {"unscored": verdict["unscored"] if is_unscored else None, "no_answer": verdict["no_answer"]}
     found |= {f"errors_{kind}": types[kind] for kind in ERROR_KINDS}
-    for level in LEVELS:
-        counts = None if verdict["unscored"] else list(count(verdict, level))
-        found |= {f"{level}_error_rate": counts, f"{level}_error_rate_{domain}": counts}
-        found |= {f"{level}_error_rate_{bound}": list(count_at(verdict, level, bound)) for bound in _BOUNDS}
+    segments = len(verdict["segments"]) or 1  # one for an answer that never came
+    for level, counts, units in (
+        ("segment", [wrong, len(errors)], segments),
+        ("response", [int(wrong > 0), int(verdict["errors"] is not None)], 1),
+    ):
+        scored = None if verdict["unscored"] else counts
+        found |= {f"{level}_error_rate": scored, f"{level}_error_rate_{verdict['domain']}": scored}
+        ends = {"worst": [units, units], "best": [0, units]} if is_unscored else dict.fromkeys(_BOUNDS, counts)
+        found |= {f"{level}_error_rate_{bound}": end for bound, end in ends.items()}
     return found
 
 
