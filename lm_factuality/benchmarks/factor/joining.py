@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.errors import ConfigError
@@ -77,8 +78,6 @@ class Join:
 
 
 AUTHORS_JOIN = Join()
-
-
 Encode = Callable[[str], Sequence[int]]
 
 
@@ -121,5 +120,10 @@ def first_seam(rows: Sequence[Row], join: Join) -> str:
 
 
 def tell_seam(task: str, rows: Sequence[Row], join: Join) -> None:
-    """Shows it in the log."""
-    logger.info("%s: prefix and completion meet as %s", task, first_seam(rows, join))
+    """Shows it in the log, once: a run makes its tasks before the model, and again with it."""
+    _tell(f"{task}: prefix and completion meet as {first_seam(rows, join)}")
+
+
+@cache
+def _tell(text: str) -> None:
+    logger.info("%s", text)
