@@ -135,8 +135,6 @@ def prepare(root: Path, stages: Sequence[tuple[str, Mapping[str, Any]]]) -> list
                 _LOG.warning("%s is recomputed: %s", name, _change(found, about))
             discard(root, number)
             write_json(folder.path / _ABOUT, about)
-        for left in folder.path.glob(".*.part"):  # of a build that was killed while it wrote
-            left.unlink(missing_ok=True)
         folders.append(folder)
     return folders
 

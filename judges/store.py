@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from judges.answers import Answer
 from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.files import is_alive
 from lm_factuality.ground.published import cache_folder
 
 logger = logging.getLogger(__name__)
@@ -158,7 +159,7 @@ class AnswerStore:
         """Frees what was claimed by processes that are gone."""
         host, now = socket.gethostname(), time.time()
         for owner, its_host, pid, beat in self._database.execute("SELECT owner, host, pid, beat FROM owners").fetchall():
-            if now - beat > self._expiry or (its_host == host and not _is_alive(pid)):
+            if now - beat > self._expiry or (its_host == host and not is_alive(pid)):
                 self._database.execute("DELETE FROM leases WHERE owner = ?", (owner,))
                 self._database.execute("DELETE FROM owners WHERE owner = ?", (owner,))
 
@@ -206,16 +207,3 @@ class AnswerStore:
                 ) from error
             except OSError as error:
                 raise DataError(f"{self.path}: the folder of the answer store cannot be made: {error}") from error
-
-
-def _is_alive(pid: int) -> bool:
-    """Whether a process of this machine runs; on Windows, where asking would end it, always yes: there only time tells."""
-    if os.name == "nt":
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

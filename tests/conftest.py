@@ -107,3 +107,13 @@ def example_row(**changes: Any) -> dict[str, Any]:
         "contradiction_2": "Its first keeper was a sailor from the south.",
     }
     return {**row, **changes}
+
+
+def half_written(path: Path, by: int = 2**40, is_old: bool = False) -> Path:
+    """Where a process that was killed was writing ``path``, or had moved it to, for a folder to be made there and a file to be
+    written; the next writer is as new as the first one of a process."""
+    from lm_factuality.ground import files
+
+    files._sweep.cache_clear()
+    left = files._part_of(path)
+    return left.with_name(left.name.replace(f".{os.getpid()}.", f".{by}.") + (".old" if is_old else ""))

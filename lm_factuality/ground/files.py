@@ -5,10 +5,14 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
+import socket
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +35,10 @@ def whole_file(
     Raises:
         DataError: one of ``errors``, with its ``cure``.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = _part_of(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(path.parent)
         yield part
         part.replace(path)
     except errors as error:
@@ -44,6 +49,45 @@ def whole_file(
     finally:
         with contextlib.suppress(OSError):  # there may be no folder to remove it from
             part.unlink()
+
+
+_MACHINE = f"{zlib.crc32(socket.gethostname().encode()):08x}"  # several may share a folder, and number their processes alike
+_PART = re.compile(r"\.(.*)\.([0-9a-f]{8})\.(\d+)\.part(\.old)?")
+
+
+def _part_of(path: Path) -> Path:
+    """Where this process writes what becomes ``path``."""
+    return path.with_name(f".{path.name}.{_MACHINE}.{os.getpid()}.part")
+
+
+@cache
+def _sweep(folder: Path) -> None:
+    """Removes what killed processes left half-written in ``folder``, once a process; what one had moved aside comes back
+    where nothing took its place."""
+    for path in folder.glob(".*.part*"):
+        found = _PART.fullmatch(path.name)
+        if found is None or found[2] != _MACHINE or is_alive(int(found[3])):
+            continue
+        with contextlib.suppress(OSError):  # another process was faster, or it is not ours to remove
+            if found[4] and not (whole := folder / found[1]).exists():
+                path.replace(whole)
+            elif path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this machine runs; on Windows, where asking would end it, always yes."""
+    if os.name == "nt":
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def write_text(path: Path, text: str) -> None:
@@ -158,7 +202,8 @@ def whole_folder(out: Path, mark: str) -> Iterator[Path]:
         raise DataError(f"{out}: is there already, and is {what}; it is left as it is, choose another --out")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}-"))
+        _sweep(out.parent)
+        (part := _part_of(out)).mkdir(mode=0o700)
     except OSError as error:
         raise DataError(f"{out}: cannot be written: {error}; choose another folder") from error
     try:

@@ -10,6 +10,7 @@ import pytest
 from factor_gen.records import Candidate, Example
 from factor_gen.shards import StageFolder, discard, prepare, split
 from lm_factuality.ground.errors import DataError
+from tests.conftest import half_written
 
 EXAMPLES = [
     Example(
@@ -95,10 +96,10 @@ def test_a_changed_setting_makes_its_stage_and_all_after_it_anew(tmp_path: Path,
 
 def test_what_a_killed_build_left_half_written_is_removed(tmp_path: Path) -> None:
     plan = [("read", {"shard": 2})]
-    prepare(tmp_path, plan)
-    (tmp_path / "1-read" / ".part-00000.jsonl.17.part").write_text("half")
-    prepare(tmp_path, plan)
-    assert [path.name for path in (tmp_path / "1-read").iterdir()] == ["stage.json"]
+    (folder,) = prepare(tmp_path, plan)
+    half_written(folder.part(0)).write_text("half")
+    folder.write(0, EXAMPLES)
+    assert sorted(path.name for path in folder.path.iterdir()) == ["part-00000.jsonl", "stage.json"]
 
 
 def test_a_folder_without_its_settings_is_not_trusted(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.files import write_text
+from lm_factuality.ground.files import whole_folder, write_text
+from tests.conftest import half_written
 
 
 def test_text_that_no_file_can_hold_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -27,3 +29,25 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match=r"cannot be written: .*; choose another place"):
         write_text(tmp_path / "file" / "a.txt", "text")
+
+
+def test_what_a_killed_process_left_is_removed_and_what_is_being_written_is_not(tmp_path: Path) -> None:
+    half_written(tmp_path / "a.txt").write_text("half")
+    (gone := half_written(tmp_path / "site")).mkdir()
+    (gone / "index.html").write_text("half")
+    alive = half_written(tmp_path / "a.txt", by=os.getppid())
+    elsewhere = tmp_path / ".a.txt.00000000.7.part"
+    named_alike = tmp_path / ".notes.part"
+    for path in (alive, elsewhere, named_alike):
+        path.write_text("half")
+    write_text(tmp_path / "a.txt", "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"a.txt", alive.name, elsewhere.name, named_alike.name}
+
+
+def test_a_folder_that_was_moved_aside_comes_back_if_its_successor_never_came(tmp_path: Path) -> None:
+    (old := half_written(tmp_path / "site", is_old=True)).mkdir()
+    (old / "mark").write_text("earlier")
+    with pytest.raises(ZeroDivisionError), whole_folder(tmp_path / "site", "mark"):
+        raise ZeroDivisionError
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+    assert (tmp_path / "site" / "mark").read_text() == "earlier"

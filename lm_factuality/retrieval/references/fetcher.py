@@ -82,8 +82,6 @@ def fetch_references(
         return
     busy, advice = "another run is filling this cache; wait until it has ended", "name a folder that can: --cache DIR"
     with alone(cache.folder, busy, advice):
-        for part in cache.folder.glob("*.part"):  # of a run that was killed while it wrote
-            part.unlink()
         fetcher = Fetcher(network, manners)
 
         async def fetch(url: str) -> Reference:

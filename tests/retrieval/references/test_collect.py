@@ -21,6 +21,7 @@ import pytest
 from lm_factuality.ground.errors import DataError
 from lm_factuality.retrieval.references.cache import ReferenceCache
 from lm_factuality.retrieval.references.fetcher import Manners, fetch_references
+from tests.conftest import half_written
 from tests.retrieval.references.conftest import PAGE, SENTENCE, make_pdf, page, redirect, zipped
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
@@ -313,13 +314,13 @@ def test_a_run_that_is_cut_off_goes_on_where_it_ended(site, cache, network, mann
     while cache.get(urls[5]) is None and time.monotonic() < deadline:  # the worker ends the document that it was at
         time.sleep(0.1)
     assert 5 <= sum(cache.get(url) is not None for url in urls) < 12
-    (cache.folder / "dead.1-2.part").write_text("{", encoding="utf-8")
+    (left := half_written(cache.folder / "dead.json")).write_text("{", encoding="utf-8")
     found = list(fetch_references(urls, cache, network, manners))
     assert len(found) == 12
     assert sum(from_cache for _, from_cache in found) >= 5
     assert [site.asked(path) for path in paths] == [1] * 12
     assert len(list(cache.folder.glob("*.json"))) == 12
-    assert not list(cache.folder.glob("*.part"))
+    assert not left.exists()
 
 
 def test_two_runs_do_not_share_a_cache(site, cache, network, manners):
