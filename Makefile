@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install install-dev dist quickstart chromium test test-all test-vllm real lint format docs bench bench-judge bench-pages bench-gen bench-corrected bench-genres sample clean
+.PHONY: help install install-dev dist quickstart chromium test test-all test-vllm real lint format docs attack bench bench-judge bench-pages bench-gen bench-corrected bench-genres sample clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -75,6 +75,9 @@ bench-judge: install-dev  ## time 64 questions to a judge at once beside one at 
 
 bench-pages: install-dev  ## count the calls and tokens of verifying biographies by fact and by page (BENCH="--decisions FILE ...")
 	$(BIN)/python -m tests.bench.pages $(BENCH)
+
+attack: install-dev  ## stop each command at 100 random points, by SIGKILL, Ctrl-C or a full disk (ATTACK="--how full --points 20 verify")
+	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.attack.kill $(ATTACK)
 
 bench-genres: install-dev  ## builds over genres of Debian's texts: yield, bad contradictions, edits, floors (BENCH="--before REV --model DIR")
 	$(BIN)/python -m tests.bench.factor_gen genres $(BENCH)

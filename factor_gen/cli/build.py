@@ -17,7 +17,6 @@ from lm_factuality.ground.console import print_table
 if TYPE_CHECKING:
     from factor_gen.pipeline import Built
 
-_INTERRUPTED = 130  # the exit code of a command that Ctrl-C ended
 _FILES = {
     "csv": "the rows, in the columns of the published files",
     "parquet": "the same rows",
@@ -59,13 +58,7 @@ def build(parsed: argparse.Namespace) -> int:
     if parsed.documents is not None:
         given["corpus"] = replace(settings.corpus, documents=parsed.documents)
     settings = replace(settings, **given)
-    try:
-        built = build(settings, parsed.out, restart=parsed.restart, until=parsed.until, command=_command(settings, parsed))
-    except KeyboardInterrupt:
-        sys.stderr.write(
-            "\nfactor-gen: stopped; the shards that are finished are kept, and the same command goes on with the rest\n"
-        )
-        return _INTERRUPTED
+    built = build(settings, parsed.out, restart=parsed.restart, until=parsed.until, command=_command(settings, parsed))
     _print(settings.name, built)
     for line in [*(f"{path}: {_FILES[kind]}" for kind, path in built.files.items()), *_next(settings, parsed, bool(built.files))]:
         sys.stdout.write(f"{line}\n")

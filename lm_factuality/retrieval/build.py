@@ -27,6 +27,7 @@ _LOCK = "lock"
 _NEW = f"""BEGIN;
 DROP TABLE IF EXISTS {TABLE};
 DROP TABLE IF EXISTS {MANIFEST};
+DROP TABLE IF EXISTS {STATE};
 CREATE TABLE {TABLE}(title PRIMARY KEY, text);
 CREATE TABLE {STATE}(content);
 INSERT INTO {STATE} VALUES (NULL);
@@ -166,6 +167,7 @@ def _build_pages(sources: Sources, names: Fields, partial: Path) -> None:
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         manifest = KnowledgeManifest(sources.records, len(store), pages, now, __version__)
         with connection:
+            connection.execute("BEGIN")  # sqlite3 begins none before it makes a table
             connection.execute(f"CREATE TABLE {MANIFEST}(content)")
             connection.execute(f"INSERT INTO {MANIFEST} VALUES (?)", (manifest.to_json(),))  # noqa: S608
             connection.execute(f"DROP TABLE {STATE}")

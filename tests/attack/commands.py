@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from lm_factuality.people.key import read_key
+
 from lm_factuality.people.sheet import make_sheet, write_sheet
 from lm_factuality.people.units import read_pool
 from lm_factuality.retrieval.build import build_index, open_index
@@ -68,6 +68,11 @@ class World:
         return len(self.judge.bodies) + sum(path != "/robots.txt" for path, *_ in self.site.log)
 
 
+def said_by(folder: Path) -> str:
+    """The errors and warnings of the last command in ``folder``."""
+    return Path(f"{folder}.stderr").read_text(encoding="utf-8", errors="replace")
+
+
 def kept(folder: Path) -> int:
     """How many calls have been answered for good: what a killed command has on disk."""
     count = len(list((folder / _CACHE).glob("*.json")))
@@ -84,8 +89,8 @@ def kept(folder: Path) -> int:
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d[:-]\d\d[:-]\d\d(\.\d+)?(\+00:00|Z)?)?")
 # What is different in every run: moments, how long it took, the machine, and who answered, the judge or the store.
 _OF_THE_RUN = {"date", "start_time", "end_time", "total_evaluation_time_seconds", "pretty_env_info", "judge_usage", "fetched_at"}
-_OF_THE_RUN |= {"from_cache", "this_run"}
-_OF_THE_COMMAND = {".stdout", ".stderr", ".lock", "tmp"}
+_OF_THE_RUN |= {"usage", "from_cache", "this_run"}
+_OF_THE_COMMAND = {"tmp"}
 
 
 def seen(folder: Path) -> dict[str, Any]:
@@ -248,7 +253,14 @@ def _corpus(folder: Path, world: World) -> None:
 
 def _corpus_of_a_judge(folder: Path, world: World) -> None:
     _judge(folder, world)
-    write_corpus(folder, documents=12, shard=3, select={"draws": 2}, generate={"generator": "llm", "judge": JUDGE})
+    write_corpus(
+        folder,
+        documents=12,
+        shard=3,
+        select={"draws": 2},
+        generate={"generator": "llm", "judge": JUDGE},
+        choose={"contradictions": 1},
+    )
 
 
 def _nothing(folder: Path, world: World) -> None:
@@ -268,7 +280,7 @@ def _run(folder: Path, world: World) -> None:
             f"run --config {config} {_MODEL} --output_path run",
             "certify --judge lexical --sample --out certificate.json",
         ):
-            assert world.run(["lm-factuality", *command.split()], made) == 0, (made / ".stderr").read_text()
+            assert world.run(["lm-factuality", *command.split()], made) == 0, said_by(made)
     for name in ("run", "certificate.json"):
         copy = shutil.copytree if (made / name).is_dir() else shutil.copy
         copy(made / name, folder / name)
@@ -276,7 +288,7 @@ def _run(folder: Path, world: World) -> None:
 
 def _submission(folder: Path, world: World) -> None:
     _run(folder, world)
-    assert world.run(["lm-factuality", *_PACK.split(), "submissions"], folder) == 0, (folder / ".stderr").read_text()
+    assert world.run(["lm-factuality", *_PACK.split(), "submissions"], folder) == 0, said_by(folder)
 
 
 COMMANDS: Mapping[str, Attacked] = {

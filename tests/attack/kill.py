@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.ground.console import print_table
-from tests.attack.commands import COMMANDS, Attacked, World, kept
+from tests.attack.commands import COMMANDS, Attacked, World, kept, said_by
 
 KILL, INTERRUPT, FULL = "kill", "interrupt", "full"
 _DEAR = 10  # of a command that takes long there are so many times fewer points
@@ -74,7 +74,7 @@ def attack(name: str, how: str, points: int, world: World, seed: int = 0) -> Out
         outcome.blame("does not work at all", _said(folder), folder)
         return outcome
     expected = attacked.look(folder)
-    largest = max(path.stat().st_size for path in folder.rglob("*") if path.is_file() and path.name not in (".stdout", ".stderr"))
+    largest = max(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     for point in range(points):
         folder = place / str(point)
@@ -82,9 +82,11 @@ def attack(name: str, how: str, points: int, world: World, seed: int = 0) -> Out
             _copy(given, folder)
             stop = _Stop(how, draws, outcome.seconds, deeds, largest, size - _size(given))
             _stopped(attacked, words, folder, stop, expected, world, outcome, disk)
-            stands = not any(str(folder) in note for note in outcome.notes)
+            is_wrong = any(str(folder) in note for note in outcome.notes)
+            if disk and is_wrong:
+                shutil.copytree(folder, folder.with_name(f"{point} as it was"))
         outcome.points += 1
-        if stands:
+        if not is_wrong:
             shutil.rmtree(folder, ignore_errors=True)
     return outcome
 
@@ -116,7 +118,12 @@ def _stopped(
         before = kept(folder), world.calls()
         code = _stop(words, folder, stop, world, disk)
         time.sleep(0.05)  # for calls that are still on their way
-        if code == 0 or (attacked.refuses and code == 1 and attacked.refuses in _said(folder)):
+        if disk:
+            disk.resize(0)
+        is_over = code == 0 or (stop.how == INTERRUPT and code == -signal.SIGINT)  # as Python says it that was all but gone
+        if (is_over and not any(each in said_by(folder) for each in _UNWANTED)) or (
+            attacked.refuses and code == 1 and attacked.refuses in _said(folder)
+        ):
             break
         if problem := _problem_of_end(stop.how, code, folder, words):
             outcome.blame(*problem, folder)
@@ -129,8 +136,6 @@ def _stopped(
             outcome.blame("half-written", ", ".join(half), folder)
             return
     before = kept(folder), world.calls()
-    if disk:
-        disk.resize(0)
     if (code := world.run(words, folder)) and not (attacked.refuses and attacked.refuses in _said(folder)):
         outcome.blame("does not go on", f"exit code {code}: {_said(folder)}", folder)
         return
@@ -171,7 +176,7 @@ def _stop(words: list[str], folder: Path, stop: _Stop, world: World, disk: _Disk
 
 def _problem_of_end(how: str, code: int, folder: Path, words: list[str]) -> tuple[str, str] | None:
     """What is wrong with how a stopped command ended."""
-    said = (folder / ".stderr").read_text(encoding="utf-8")
+    said = said_by(folder)
     if unwanted := [each for each in _UNWANTED if each in said]:
         return unwanted[0], said[said.find(unwanted[0]) :][:600]
     if code != {KILL: -signal.SIGKILL, INTERRUPT: 130, FULL: 1}[how]:
@@ -202,7 +207,7 @@ def _size(folder: Path) -> int:
 
 
 def _said(folder: Path) -> str:
-    return (folder / ".stderr").read_text(encoding="utf-8").strip()[-400:]
+    return said_by(folder).strip()[-400:]
 
 
 class _Disk:
@@ -227,8 +232,6 @@ def _disk(folder: Path, is_wanted: bool) -> Iterator[_Disk | None]:
         return
     try:
         yield _Disk(folder)
-        kept_here = folder.with_name(f"{folder.name}.kept")
-        shutil.copytree(folder, kept_here)
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=False, capture_output=True)
 

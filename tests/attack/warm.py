@@ -53,20 +53,25 @@ class Task:
     most_bytes: int = 0
     tears_down: bool = False
 
+    @property
+    def output(self) -> dict[int, str]:
+        """The files for the standard output and for errors: beside the folder, in which there may be no room."""
+        return {1: f"{self.folder}.stdout", 2: f"{self.folder}.stderr"}
+
 
 class Warm:
     """The process, from outside."""
 
-    def __init__(self) -> None:
+    def __init__(self, modules: Sequence[str] = ()) -> None:
+        """``modules`` are imported there instead of everything, which takes 10 s."""
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
-        # importing tests/conftest.py there would import pytest, too
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__], stdin=-1, stdout=-1, text=True, cwd=_REPOSITORY, env=environment
+            [sys.executable, "-m", __name__, *modules], stdin=-1, stdout=-1, text=True, cwd=_REPOSITORY, env=environment
         )
         self._read()
 
     def begin(self, task: Task) -> int:
-        """Starts a command, whose output goes to the files ``.stdout`` and ``.stderr`` of its folder; returns the process's id, which is that
+        """Starts a command, whose output goes to the task's files ``output``; returns the process's id, which is that
         of its group, too."""
         self._write().write(json.dumps(asdict(task)) + "\n")
         self._write().flush()
@@ -113,7 +118,10 @@ def _serve() -> Callable[[], int] | None:
         answers.write(json.dumps(said) + "\n")
         answers.flush()
 
-    _import_all()
+    if sys.argv[1:]:
+        list(map(importlib.import_module, sys.argv[1:]))
+    else:
+        _import_all()
     gc.collect()
     gc.freeze()  # otherwise each fork's collector would copy all of it
     tell(ready=1)
@@ -145,8 +153,8 @@ def _become(task: Task, is_ready: int, count: int) -> Callable[[], int]:
     os.chdir(task.folder)
     os.environ.update(task.environment)
     os.set_inheritable(count, False)
-    for number, name, flags in ((0, os.devnull, os.O_RDONLY), (1, ".stdout", os.O_WRONLY), (2, ".stderr", os.O_WRONLY)):
-        file = os.open(name, flags | (os.O_CREAT | os.O_TRUNC if number else 0))
+    for number, name in {0: os.devnull, **task.output}.items():
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC if number else os.O_RDONLY)
         os.dup2(file, number)
         os.close(file)
     tempfile.tempdir = None

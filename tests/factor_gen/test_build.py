@@ -10,6 +10,7 @@ import pytest
 
 from factor_gen import pipeline
 from factor_gen.cli import build as command
+from factor_gen.cli import main
 from factor_gen.records import Example
 from factor_gen.settings import BuildSettings
 from factor_gen.stages import Stage
@@ -98,5 +99,7 @@ def test_ctrl_c_ends_without_a_traceback(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(pipeline, "build", interrupted)
-    assert run(str(write_corpus(tmp_path)), "--out", str(tmp_path / "out")) == 130
-    assert "finished are kept" in capsys.readouterr().err
+    arguments = ["build", str(write_corpus(tmp_path)), "--out", str(tmp_path / "out")]
+    monkeypatch.setattr("sys.argv", ["factor-gen", *arguments])
+    assert main(arguments) == 130
+    assert f"so are finished parts. To go on: factor-gen build {tmp_path}" in capsys.readouterr().err

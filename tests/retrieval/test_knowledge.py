@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import unicodedata
+from contextlib import closing
 
 import pytest
 from filelock import FileLock
@@ -214,6 +215,15 @@ def test_an_unfinished_build_of_other_data_is_not_gone_on_with(tmp_path, write_r
         build_knowledge(path, out)
     (tmp_path / "knowledge.db.partial").unlink()
     assert build_knowledge(other, out).passages("a") == ["x"]
+
+
+def test_a_build_that_was_killed_at_its_end_goes_on(tmp_path):
+    """Its manifest is there already, and the state of the build is there still."""
+    with closing(sqlite3.connect(tmp_path / "knowledge.db.partial")) as connection:
+        connection.executescript(building._NEW)
+        connection.execute("CREATE TABLE lm_factuality_manifest(content)")
+    assert len(build_knowledge(ENCYCLOPEDIA, tmp_path / "knowledge.db", progress=False)) == 220
+    assert [path.name for path in tmp_path.iterdir()] == ["knowledge.db"]
 
 
 def test_what_is_there_is_kept(tmp_path, write_rows):

@@ -130,7 +130,7 @@ def _listed(numbers: str) -> list[int]:
 
 
 def _as_alce(sentence: str, passages: int) -> CitedSentence:
-    numbers = [int(number) - 1 for number in re.findall(r"\[(\d+)", sentence)]
+    numbers = [int(number) - 1 for number in re.findall(r"\[(\d{1,9})", sentence)]  # nobody gives as many passages
     claim = re.sub(r" ?\[\d+", "", sentence).replace(" |", "").replace("]", "").strip()
     if any(number >= passages for number in numbers):
         return CitedSentence(sentence, claim, (), len(numbers))

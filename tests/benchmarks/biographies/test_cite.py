@@ -281,3 +281,9 @@ def least_precision(judged):
     kept = [{1: 1, 2: 1}.get(len(each.precise), 0) if each.is_supported else 0 for each in judged.sentences]
     total = sum(len(each.precise) for each in judged.sentences)
     return sum(kept) / total if total else 0.0
+
+
+@pytest.mark.parametrize("protocol", ["fixed", "code"])
+def test_a_citation_of_thousands_of_digits_is_none(protocol):
+    (sentence,) = cited_sentences(generation(f"It is old [{'9' * 5000}]."), protocol)
+    assert sentence.citations == ()
