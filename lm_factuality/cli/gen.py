@@ -12,6 +12,7 @@ def gen(arguments: Sequence[str]) -> int:
 
     if not arguments or arguments[0] in ("-h", "--help"):
         sys.stdout.write(f"{examples('gen')}\n\n")
+    sys.argv = ["factor-gen", *arguments]  # what it tells an interrupted user to type again
     return main(arguments or ["--help"])
 
 

@@ -1,9 +1,11 @@
 """Errors that a user can act on: the command line prints them without a traceback and exits with 1."""
 
+import atexit
 import difflib
 import io
 import re
 import shlex
+import signal
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
@@ -56,6 +58,14 @@ def exit_code(program: str, command: Callable[[], int]) -> int:
             f"\n{program}: interrupted; what judges answered is kept, and so are finished parts. To go on: {again}\n"
         )
         return _INTERRUPTED
+    finally:
+        atexit.unregister(_end_at_once)
+        atexit.register(_end_at_once)
+
+
+def _end_at_once() -> None:
+    """From here on Ctrl-C has nothing to say: the work is done, and Python would show where in its own end it was."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def clipped(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
@@ -15,16 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from lm_factuality.people.key import read_key
 
-from lm_factuality.people.sheet import make_sheet, write_sheet
-from lm_factuality.people.units import read_pool
 from lm_factuality.retrieval.build import build_index, open_index
 from tests.attack.replies import Replying
 from tests.attack.warm import Task, Warm
 from tests.conftest import TASKS
 from tests.factor_gen.corpora import write_corpus
-from tests.people.conftest import felm_gen_sample
+from tests.people.test_correct import labelled
+from tests.people.test_correct import run as judged
 from tests.report.results import ambigbio_task, factor_task, felm_task, write_results
 from tests.retrieval.references.conftest import Site, page
 
@@ -48,9 +45,9 @@ class World:
         threading.Thread(target=self.site.serve_forever, daemon=True).start()
 
     def task(self, words: Sequence[str], folder: Path, **more: Any) -> Task:
-        """A command in ``folder``, with a home and a place for temporary files of its own."""
-        (folder / "tmp").mkdir(parents=True, exist_ok=True)
-        return Task(words, str(folder), {"LM_FACTUALITY_HOME": str(folder / "home"), "TMPDIR": str(folder / "tmp")}, **more)
+        """A command in ``folder``, with a home of its own. Temporary files are those of the system to remove."""
+        (places := self.folder / "t").mkdir(exist_ok=True)  # a short name, for Ray's sockets
+        return Task(words, str(folder), {"LM_FACTUALITY_HOME": str(folder / "home"), "TMPDIR": str(places)}, **more)
 
     def run(self, words: Sequence[str], folder: Path, **more: Any) -> int:
         """Its exit code."""
@@ -90,7 +87,6 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d[:-]\d\d[:-]\d\d(\.\d+)?(\+00:00|
 # What is different in every run: moments, how long it took, the machine, and who answered, the judge or the store.
 _OF_THE_RUN = {"date", "start_time", "end_time", "total_evaluation_time_seconds", "pretty_env_info", "judge_usage", "fetched_at"}
 _OF_THE_RUN |= {"usage", "from_cache", "this_run"}
-_OF_THE_COMMAND = {"tmp"}
 
 
 def seen(folder: Path) -> dict[str, Any]:
@@ -98,7 +94,7 @@ def seen(folder: Path) -> dict[str, Any]:
     found = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
-        if path.is_file() and name.parts[0] not in _OF_THE_COMMAND and name.name != ".lock":
+        if path.is_file() and name.name != ".lock":
             found[_MOMENT.sub("DATE", name.as_posix())] = _said(path)
     return found
 
@@ -211,7 +207,7 @@ def _passages(folder: Path, world: World, count: int = 30_000) -> None:
 
 def _index(folder: Path, world: World) -> None:
     _passages(folder, world, 2000)
-    build_index(folder / "passages.tsv", folder / "index", progress=False)
+    build_index(folder / "passages.tsv", folder / "index")
     (folder / "names.txt").write_text("".join(f"Town {number}\n" for number in range(600)), encoding="utf-8")
 
 
@@ -229,22 +225,7 @@ def _results(folder: Path, world: World) -> None:
 
 
 def _labelled(folder: Path, world: World) -> None:
-    patterns = [[None], ["knowledge", None, None], [None, None], [None, None, None, "knowledge"], None]
-    samples = [felm_gen_sample(number, patterns[number % 5], ("wk", "math")[number % 2]) for number in range(60)]
-    task = {
-        "results": {"segment_error_rate,judge": 0.2},
-        "samples": samples,
-        "metadata": {"benchmark": "felm_gen", "judge": "lexical"},
-    }
-    results = write_results(folder / "runs", {"gen": task})
-    sheet = make_sheet(read_pool([results], "gen"), 30, (), seed=1)
-    *_, key = write_sheet(sheet, folder / "sheet.html", csv_only=True)
-    with (folder / "labels.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(("sheet", "number", "question", "answer", "person", "note"))
-        for entry in read_key(key).items:
-            said = entry.options[1] if entry.item.endswith(":0") else entry.options[0]
-            writer.writerow((sheet.key.sheet, entry.number, entry.question, said, "Ana", ""))
+    labelled(judged(folder / "runs", rows=60), folder, rows=30)
 
 
 def _corpus(folder: Path, world: World) -> None:
@@ -275,6 +256,7 @@ def _run(folder: Path, world: World) -> None:
     """The run of the sample's leaderboard, made once, and the judge's certificate."""
     made = world.folder / "made"
     if not made.exists():
+        made.mkdir()
         config = TASKS.parent / "configs" / "leaderboard" / "sample.yaml"
         for command in (
             f"run --config {config} {_MODEL} --output_path run",

@@ -120,8 +120,10 @@ def _stopped(
         time.sleep(0.05)  # for calls that are still on their way
         if disk:
             disk.resize(0)
+        said = said_by(folder)
+        is_lost = "__del__" in said and code == 0  # Python lets go of an interrupt that comes while it removes an object
         is_over = code == 0 or (stop.how == INTERRUPT and code == -signal.SIGINT)  # as Python says it that was all but gone
-        if (is_over and not any(each in said_by(folder) for each in _UNWANTED)) or (
+        if (is_over and (is_lost or not any(each in said for each in _UNWANTED))) or (
             attacked.refuses and code == 1 and attacked.refuses in _said(folder)
         ):
             break
@@ -198,7 +200,6 @@ def _may_grow(name: str, attacked: Attacked) -> bool:
 
 def _copy(given: Path, folder: Path) -> Path:
     shutil.copytree(given, folder, dirs_exist_ok=True)
-    (folder / "tmp").mkdir(exist_ok=True)
     return folder
 
 

@@ -56,13 +56,13 @@ def test_calls_under_way_are_kept_when_the_server_stops(why, server, tmp_path):
     config = JudgeConfig("j", "openai", model="m", base_url=server.base_url, concurrency=8)
     with closing(AnswerStore(tmp_path / "answers.sqlite")) as store:
         with closing(OpenAIBackend(config)) as backend, pytest.raises(BackendDown):
-            ask(backend, store, requests(), "asking", True)
+            ask(backend, store, requests(), "asking")
         asked = {prompt for prompt in PROMPTS if server.attempts[prompt]} - {PROMPTS[9]}
         kept = store.get_many([each.key(backend.identity, False) for each in requests()])
         assert len(kept) == len(asked) >= 8
         is_refusing = False
         with closing(OpenAIBackend(config)) as backend:
-            answers = ask(backend, store, requests(), "asking", True)
+            answers = ask(backend, store, requests(), "asking")
     assert [answer.text for answer in answers] == [f"answer to {prompt}" for prompt in PROMPTS]
     assert {prompt: count for prompt, count in server.attempts.items() if count > 1} == {PROMPTS[9]: 2}
 
@@ -80,7 +80,7 @@ def test_retries_end_with_the_server(server, tmp_path):
     begin = time.monotonic()
     store, backend = AnswerStore(tmp_path / "a.sqlite"), OpenAIBackend(config)
     with closing(store), closing(backend), pytest.raises(BackendDown, match="HTTP 401"):
-        ask(backend, store, requests(), "asking", True)
+        ask(backend, store, requests(), "asking")
     assert time.monotonic() - begin < 30
 
 
@@ -94,7 +94,7 @@ def test_a_pause_in_milliseconds_is_kept(server, tmp_path):
     config = JudgeConfig("j", "openai", model="m", base_url=server.base_url)
     begin = time.monotonic()
     with closing(AnswerStore(tmp_path / "a.sqlite")) as store, closing(OpenAIBackend(config)) as backend:
-        (answer,) = ask(backend, store, requests()[:1], "asking", True)
+        (answer,) = ask(backend, store, requests()[:1], "asking")
     assert answer.text == "yes"
     assert 0.8 < time.monotonic() - begin < 30
 
@@ -103,7 +103,7 @@ def test_counts_of_tokens_that_are_none(server, tmp_path):
     server.script = lambda prompt, attempt: Act(text="yes", usage={"prompt_tokens": 10**400, "completion_tokens": -1})
     config = JudgeConfig("j", "openai", model="m", base_url=server.base_url)
     with closing(AnswerStore(tmp_path / "a.sqlite")) as store, closing(OpenAIBackend(config)) as backend:
-        (answer,) = ask(backend, store, requests()[:1], "asking", True)
+        (answer,) = ask(backend, store, requests()[:1], "asking")
     assert (answer.text, answer.prompt_tokens, answer.completion_tokens) == ("yes", None, None)
 
 

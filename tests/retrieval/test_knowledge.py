@@ -222,7 +222,7 @@ def test_a_build_that_was_killed_at_its_end_goes_on(tmp_path):
     with closing(sqlite3.connect(tmp_path / "knowledge.db.partial")) as connection:
         connection.executescript(building._NEW)
         connection.execute("CREATE TABLE lm_factuality_manifest(content)")
-    assert len(build_knowledge(ENCYCLOPEDIA, tmp_path / "knowledge.db", progress=False)) == 220
+    assert len(build_knowledge(ENCYCLOPEDIA, tmp_path / "knowledge.db")) == 220
     assert [path.name for path in tmp_path.iterdir()] == ["knowledge.db"]
 
 
