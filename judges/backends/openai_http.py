@@ -9,8 +9,10 @@ import hashlib
 import json
 import logging
 import queue
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -159,7 +161,7 @@ class OpenAIBackend:
             finally:
                 arrived.put(None)
 
-        with self._lock:
+        with self._lock, _uninterrupted():
             if self._portal is None:
                 self._portal = self._thread.enter_context(start_blocking_portal())
             portal, future = self._portal, self._portal.start_task_soon(run)
@@ -318,3 +320,19 @@ class OpenAIBackend:
         completion = completion or 0
         self.usage = self.usage.plus(prompt_tokens=prompt, completion_tokens=completion)
         return self._config.prices.cost(prompt, completion) if self._config.prices else 0.0, float(prompt + completion)
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until the block is over: in the middle of it, it would leave a thread behind that nothing ends."""
+    came: list[tuple[int, FrameType | None]] = []
+    if threading.current_thread() is not threading.main_thread():  # where no signal comes
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came and callable(before):
+        before(*came[0])
