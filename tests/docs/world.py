@@ -1,0 +1,176 @@
+"""The folder in which a page's code runs: what its reader would have, made from the sample by real runs."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from lm_factuality import api
+from lm_factuality.benchmarks import all_sources
+from lm_factuality.cli.main import main
+from lm_factuality.people.labels import read_key
+from tests.conftest import REPOSITORY, SHARED, TASKS
+
+SAMPLE = TASKS / "sample"
+MODELS = SAMPLE / "models"
+_TASKS = ("sample_factor", "sample_factor_perplexity", "sample_felm", "sample_felm_gen", "sample_longform")
+_TEMPLATE = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
+_SHORT = {"max_gen_toks": 16}
+
+
+def make_world(folder: Path, server: str) -> dict[str, str]:
+    """Fills ``folder``; returns what the names in braces of stand-ins stand for."""
+    link_checkout(folder)
+    chat = folder.parent / "chat"
+    shutil.copytree(MODELS / "larger", chat)
+    config = json.loads((chat / "tokenizer_config.json").read_text(encoding="utf-8"))
+    (chat / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": _TEMPLATE}), encoding="utf-8")
+    _texts(folder)
+    _data(folder.parent / "data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        _made(folder)
+    places = {"larger": MODELS / "larger", "smaller": MODELS / "smaller", "chat": chat, "data": folder.parent / "data"}
+    return {"server": server, "repository": str(REPOSITORY), **{name: str(path) for name, path in places.items()}}
+
+
+def link_checkout(folder: Path) -> None:
+    """What relative paths of pages lead to."""
+    for name in ("configs", "tasks", "tests"):
+        (folder / name).symlink_to(REPOSITORY / name)
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    (folder / ".venv" / "bin" / "activate").touch()
+
+
+def _texts(folder: Path) -> None:
+    articles = [json.loads(line) for line in (SAMPLE / "encyclopedia.jsonl").read_text(encoding="utf-8").splitlines()]
+    corpus = [json.loads(line) for line in (SAMPLE / "sample_corpus.jsonl").read_text(encoding="utf-8").splitlines()]
+    with gzip.open(folder / "passages.tsv.gz", "wt", encoding="utf-8") as file:
+        file.write("id\ttext\ttitle\n")
+        file.writelines(f"{each['id']}\t{each['text']}\t{each['title']}\n" for each in articles)
+    lines = (json.dumps({"page": each["id"], "title": each["title"], "body": each["text"]}) for each in articles)
+    (folder / "articles.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (folder / "my_texts").mkdir()
+    for number, document in enumerate(corpus[:40]):
+        (folder / "my_texts" / f"{number}.txt").write_text(document["text"], encoding="utf-8")
+    with (SAMPLE / "sample_factor.csv").open(encoding="utf-8", newline="") as file:
+        rows = [{**row, "prefix": row["turncated_prefixes"]} for row in list(csv.DictReader(file))[:6]]
+    columns = {"context": "prefix", "truth": "completion", "false_1": "contradiction_0", "false_2": "contradiction_1"}
+    _table(folder / "my_rows.csv", [{name: row[column] for name, column in columns.items()} for row in rows])
+    task = {"include": str(TASKS / "factor" / "_factor.yaml"), "task": "my_factor", "dataset_path": "chat_rows.csv"}
+    (folder / "my_factor.yaml").write_text(json.dumps(task), encoding="utf-8")
+    names = ["prefix", "completion", *(f"contradiction_{number}" for number in range(3))]
+    _table(folder / "chat_rows.csv", [{name: row[name] for name in names} for row in rows])
+    shutil.copy(REPOSITORY / "tests" / "seventh" / "capitals.jsonl", folder)
+    (folder / "my_judge.yaml").write_text("backend: lexical\n", encoding="utf-8")
+    (folder / "another.yaml").write_text("backend: lexical\noptions: {threshold: 0.6}\n", encoding="utf-8")
+    pair = {"claim": "The mill is old.", "passages": ["The mill was built in 1402.", {"title": "Mill", "text": "It is old."}]}
+    (folder / "pairs.jsonl").write_text(json.dumps(pair) + "\n", encoding="utf-8")
+    (folder / "names.txt").write_text("\n".join(sorted({each["name"] for each in articles if each["kind"] == "person"})[:5]))
+    generations = json.loads((SAMPLE / "sample_ambigbio_generations.json").read_text(encoding="utf-8"))["data"]
+    with gzip.open(folder / "alce.json.gz", "wt", encoding="utf-8") as file:  # a response a name, as of one model
+        json.dump({"data": list({each["question"]: each for each in generations}.values())}, file)
+    titles = [each["title"] for each in articles if each["kind"] == "town"]
+    row = {"name": titles[0], "kind": "town", "titles": titles[:2]}
+    (folder / "names.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+
+
+def _table(path: Path, rows: list[Mapping[str, str]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _data(folder: Path) -> None:
+    """The published files that are here, and in place of the others the sample or another of their kind."""
+    folder.mkdir()
+    published = SHARED / "data"
+    here = {path.name: path for path in published.rglob("*") if path.is_file()}
+    released = {"ambigbio": "generations_chatgpt-0301.json.gz", "ambigbio_decisions": "decisions/chatgpt-0301__no-ambig.json.gz"}
+    for name, source in all_sources().items():
+        stands = {"felm": SAMPLE / "sample_felm.jsonl", "ambigbio": SAMPLE / "sample_ambigbio.json"}.get(name)
+        if name.endswith("_factor"):
+            stands = SAMPLE / "sample_factor.csv"
+        elif name.startswith("longfact"):
+            stands = here.get("longfact-concepts_astronomy.jsonl")
+        packed = published / "ambigbio" / released.get(name.replace("_llama", ""), "")
+        if packed.is_file():
+            (folder / source.filename).write_bytes(gzip.decompress(packed.read_bytes()))
+        elif path := here.get(source.filename, stands):
+            (folder / source.filename).symlink_to(path)
+
+
+def _made(folder: Path) -> None:
+    """What commands of other pages would have made."""
+    for command in (
+        "knowledge build tasks/sample/encyclopedia.jsonl --out wikipedia.db",
+        "index build passages.tsv.gz --out wikipedia_index",
+        "certify --judge lexical --sample --out sample.json",
+        "judge ambigbio --generations alce.json.gz --judge lexical --out judged",
+    ):
+        assert main(command.split()) == 0, command
+    if SHARED.is_dir():
+        for name in ("ambigbio", "ambigbio_decisions"):
+            (folder / f"{name}.json").symlink_to(folder.parent / "data" / all_sources()[name].filename)
+        shutil.copy(SHARED / "data" / "ambigbio" / "decisions" / "chatgpt-0301__no-ambig.json.gz", folder / "released.json.gz")
+    for name in ("larger", "smaller"):
+        options = {"model_args": {"pretrained": f"tasks/sample/models/{name}", "dtype": "float32"}, "gen_kwargs": _SHORT}
+        api.run(_TASKS, "hf-tree", "results", limit=12, **options)
+    api.run(["sample_factor"], "hf-tree", "whole", model_args={"pretrained": "tasks/sample/models/smaller", "dtype": "float32"})
+
+
+def copy_world(world: Path, folder: Path) -> None:
+    """A copy for one page; what is large or never written to is linked."""
+    for path in world.iterdir():
+        if path.is_symlink() or path.suffix == ".db":
+            (folder / path.name).symlink_to(os.path.realpath(path))
+        elif path.is_dir():
+            shutil.copytree(path, folder / path.name)
+        else:
+            shutil.copy(path, folder / path.name)
+
+
+def label(folder: Path) -> None:
+    """Two people and one file of labels, all with the first answer that a sheet allows."""
+    key = read_key(folder / "results" / "people" / "sheet.key.json")
+    with (folder / "results" / "people" / "sheet.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    options = {(entry.number, entry.question): entry.options for entry in key.items}
+    for name in ("ann", "ben", "labels"):
+        lines = [
+            {
+                **row,
+                "answer": (said := options[int(row["number"]), row["question"]])[(place % 7 == 0) % len(said)],
+                "person": name,
+            }
+            for place, row in enumerate(rows)
+        ]
+        _table(
+            folder / f"{name}.csv",
+            [{key: row[key] for key in ("sheet", "number", "question", "answer", "person", "note")} for row in lines],
+        )
+
+
+def measure(folder: Path, model: str) -> None:
+    """What people measured of the biographies that were judged."""
+    lines = (folder / "judged" / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [
+        {
+            "model": model,
+            "name": json.loads(line)["name"],
+            "factscore": "0.9",
+            "d_factscore": "0.8",
+            "num_biographies": "1",
+            "num_entities": "1",
+        }
+        for line in lines
+    ]
+    _table(folder / "people.csv", rows)
