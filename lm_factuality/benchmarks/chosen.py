@@ -3,7 +3,6 @@ its tasks, with the section that the page of any benchmark can have."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,13 +11,12 @@ from markupsafe import Markup
 from judges.backends import capabilities
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certified import by_certificate
-from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Measure, Run, Score, undeclared
+from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Measure, Run, Score, interval_of, undeclared
 from lm_factuality.benchmarks.pairs import Pair, Scored, compare
 from lm_factuality.benchmarks.rows import is_number
 from lm_factuality.ground.html import render
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.plots import Dot
-from lm_factuality.ground.statistics import interval
 from lm_factuality.harness.outputs import Corrected, ResultsFile, TaskResult, number_of
 
 RETRIEVAL = "hf-ralm"
@@ -226,10 +224,8 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
     measure, benchmark = measure_of(task, metric), find_benchmark(task.kind)
     if benchmark is None and metric.startswith("acc"):
         measure = ACCURACY
-    # What has no measure is a count, or as negative as a log-probability.
-    bounds = (measure.low, measure.high) if measure else (0.0 if value >= 0 else -math.inf, math.inf)
     counted = benchmark.counted(task, metric) if benchmark else task.effective
-    ends = None if stderr is None else interval(value, stderr, *bounds, counted)
+    ends = None if stderr is None else interval_of(measure, value, stderr, counted)
     low, high = ends or (None, None)
     unscored = int(number_of(task.metrics.get("unscored")) or 0)
     worst, best = (_number(task.metrics.get(f"{metric}_{bound}")) for bound in ("worst", "best"))

@@ -21,7 +21,7 @@ from lm_factuality.benchmarks.rows import Counts, SampleRow
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.html import Column
 from lm_factuality.ground.published import Source
-from lm_factuality.ground.statistics import Aggregation
+from lm_factuality.ground.statistics import Aggregation, interval
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
 
@@ -59,6 +59,12 @@ BALANCED_ACCURACY, ERROR_RATE, SHARE = Measure("balanced_accuracy"), Measure("er
 PERPLEXITY = Measure("perplexity", "perplexity", 1.0, math.inf)
 BITS_PER_BYTE = Measure("bits_per_byte", "bits", 0.0, math.inf)
 DIFFERENCE = Measure("difference", "proportion", -1.0, 1.0)
+
+
+def interval_of(measure: Measure | None, value: float, stderr: float, n: int) -> tuple[float, float] | None:
+    """The 95% interval of a score of ``n`` rows. What has no measure is a count, or as negative as a log-probability."""
+    low, high = (measure.low, measure.high) if measure else (0.0 if value >= 0 else -math.inf, math.inf)
+    return interval(value, stderr, low, high, n)
 
 
 @dataclass(frozen=True)

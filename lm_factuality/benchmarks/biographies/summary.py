@@ -9,7 +9,7 @@ from typing import Any
 
 from lm_factuality.benchmarks.biographies.scores import Scores, score
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
-from lm_factuality.benchmarks.declaration import DIFFERENCE, PRECISION, SHARE, Score
+from lm_factuality.benchmarks.declaration import DIFFERENCE, PRECISION, SHARE, Score, interval_of
 from lm_factuality.ground import statistics
 from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, defined, mean
 from lm_factuality.ground.thinking import UNFINISHED
@@ -60,7 +60,7 @@ def why_unscored(judged: JudgedBiography, scores: Scores | None) -> str | None:
 
 
 def summarise(rows: Sequence[Row]) -> dict[str, Any]:
-    """Each of ``MEANS`` as ``{value, stderr, interval, responses}`` with the 95% percentile bootstrap interval and the standard
+    """Each of ``MEANS`` as ``{value, stderr, interval, responses}`` with its 95% interval, as pages show it, and its standard
     error, both clustered by name, ``factscore`` and ``d_factscore`` with ``worst`` and ``best``; ``respond_ratio``; how many
     responses, abstentions, unscored ones and their reasons; facts by outcome; responses by type; ``without_page``: of how many
     ``candidates`` (entities to link with, counted once a response with facts) there is no page, and in how many ``responses``
@@ -70,7 +70,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     # Of a long reason what is not particular to one response.
     reasons = (why.split(": ", 1)[0] if len(why) > 60 else why for row in rows if (why := row.unscored) is not None)
     return {
-        **means_of([row_metrics(row) for row in rows], (*MEANS, "respond_ratio")),
+        **means_of([row_metrics(row) for row in rows], (*MEANS, "respond_ratio"), SCORES),
         "responses": len(rows),
         "abstained": sum(row.abstained for row in rows),
         "unscored": {
@@ -90,17 +90,15 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def means_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Each of ``names`` over the metrics of all rows, as ``summarise`` has it."""
+def means_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str], scores: Sequence[Score]) -> dict[str, dict[str, Any]]:
+    """Each of ``names``, which are among ``scores``, over the metrics of all rows, as ``summarise`` has it."""
     found: dict[str, dict[str, Any]] = {}
     for name in names:
         values = [row[name] for row in rows]
-        found[name] = {
-            "value": defined(mean(values)),
-            "stderr": defined(clustered_stderr(values)),
-            "interval": statistics.interval_of(statistics.bootstrap_interval(values)),
-            "responses": sum(each is not None for each in values),
-        }
+        value, stderr, responses = defined(mean(values)), defined(clustered_stderr(values)), len(values) - values.count(None)
+        measure = next((score.measure for score in scores if score.name == name), None)
+        ends_at = None if value is None or stderr is None else interval_of(measure, value, stderr, responses)
+        found[name] = {"value": value, "stderr": stderr, "interval": ends_at and list(ends_at), "responses": responses}
         ends = {end: f"{name}_{end}" for end in ("worst", "best") if any(f"{name}_{end}" in row for row in rows)}
         found[name] |= {end: defined(mean([row[key] for row in rows])) for end, key in ends.items()}
     return found

@@ -21,7 +21,7 @@ from lm_factuality.benchmarks.biographies.recount import unfounded
 from lm_factuality.benchmarks.biographies.summary import means_of
 from lm_factuality.benchmarks.biographies.types import Generation, JudgedBiography, from_record, to_record
 from lm_factuality.benchmarks.declaration import Recount, Row, Rows
-from lm_factuality.benchmarks.longform.metrics import Tally, row_metrics, unscored
+from lm_factuality.benchmarks.longform.metrics import SCORES, Tally, row_metrics, unscored
 from lm_factuality.benchmarks.longform.rows import INDEX, K, is_true, listed, open_knowledge
 from lm_factuality.ground.console import counted
 from lm_factuality.ground.errors import DataError
@@ -127,7 +127,7 @@ class LongForm(AmbigBio):
         rows = [row_metrics(each, self.settings.kind, self.k) for each in judged]
         tallies = [Tally.of(each) for each in judged]
         return {
-            **means_of(rows, [name for name in rows[0] if not name.endswith(("_worst", "_best", "unscored"))]),
+            **means_of(rows, [name for name in rows[0] if not name.endswith(("_worst", "_best", "unscored"))], SCORES),
             "k": list(self.k),
             "responses": len(rows),
             "abstained": sum(each.abstained for each in judged),

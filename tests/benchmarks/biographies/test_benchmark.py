@@ -22,7 +22,7 @@ from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
 from lm_factuality.benchmarks.biographies.scores import score
 from lm_factuality.benchmarks.biographies.summary import Row, summarise
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
-from lm_factuality.ground.statistics import Outcome, bootstrap_interval
+from lm_factuality.ground.statistics import Outcome, clustered_stderr, interval
 from tests.benchmarks.biographies.test_link import judged
 from tests.judges.server import Act
 
@@ -191,7 +191,8 @@ def test_means_are_over_responses_and_intervals_over_names():
     rows.append(Row("c", None, unscored="not decomposed: sentence 1 of 3: no line '- fact' and more of the same words"))
     summary = summarise(rows)
     assert summary["factscore"]["value"] == pytest.approx(2 / 3)
-    assert summary["factscore"]["interval"] == list(bootstrap_interval([Outcome(0.75, "a"), Outcome(0.25, "a"), Outcome(1, "b")]))
+    stderr = clustered_stderr([Outcome(0.75, "a"), Outcome(0.25, "a"), Outcome(1, "b")])
+    assert summary["factscore"]["interval"] == list(interval(2 / 3, stderr, 0, 1, 3))
     assert (summary["factscore"]["worst"], summary["factscore"]["best"]) == (pytest.approx(2 / 4), pytest.approx(3 / 4))
     assert summary["respond_ratio"]["value"] == pytest.approx(4 / 5)
     assert summary["unscored"]["reasons"] == {"not decomposed": 1}

@@ -19,7 +19,7 @@ function showSummary(title, summary, settings, responses, toggle) {
   const bounds = summary.d_factscore;
   const notes = [
     `${counted(summary.responses, "response")}, ${counted(summary.facts, "fact")}.`,
-    "In brackets: 95% bootstrap intervals over names.",
+    "In brackets: 95% intervals, clustered by name.",
     unscored.responses || unscored.facts_in_groups
       ? `Unscored: ${counted(unscored.responses, "response")}, ${counted(unscored.facts_in_groups, "fact")}; D-FActScore is between ${percent(bounds.worst)} and ${percent(bounds.best)}, as they would count.`
       : "Nothing is unscored.",
