@@ -160,7 +160,7 @@ def _stop(words: list[str], folder: Path, stop: _Stop, world: World, disk: _Disk
     if stop.how == FULL:
         room = stop.draws.random()
         if disk:
-            disk.resize(int(_size(folder) + room * stop.added))
+            disk.resize(int(shutil.disk_usage(folder).used + room * stop.added) + 1)
             return world.run(words, folder)
         return world.run(words, folder, most_bytes=max(1, int(room * stop.largest)))
     if stop.deeds and stop.draws.random() < 0.5:

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -48,6 +49,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify --pairs PAIRS --judge lexical --store FILE --out OUT": (".sqlite", "empty missing"),
     "verify --pairs FILE --judge lexical --store STORE --out OUT": (".jsonl", ""),
     "score ambigbio --decisions FILE --out OUT": (".json", ""),
+    "score felm --outputs FILE --data-dir FELM --out OUT": (".jsonl", ""),
+    "score felm --outputs OUTPUTS --claims FILE --data-dir FELM --out OUT": (".jsonl", "empty blank bom"),
+    "claims extract --judge rules --data-dir FELM_FOLDER --out OUT": (".jsonl", ""),
+    "claims extract --judge FILE --data-dir FELM --store STORE --out OUT": (".yaml", ""),
     "certify --judge FILE --sample --store STORE": (".yaml", ""),
     "certify --judge lexical --sample --setting claim_doc --claims FILE --store STORE": (".jsonl", ""),
     "certify --judge lexical --setting biographies_grouping --data FILE FILE --store STORE": (".json", ""),
@@ -115,16 +120,23 @@ def test_a_hostile_file_ends_in_a_sentence(command: str, hostile, tmp_path, caps
     (tmp_path / "people.csv").write_text(
         "model,index,name,factscore,d_factscore,num_biographies,num_entities\nm,0,A,0.5,0.5,1,1\n"
     )
+    (tmp_path / "felm").mkdir()
+    shutil.copy(SAMPLE / "sample_felm.jsonl", tmp_path / "felm" / "all.jsonl")
+    (tmp_path / "outputs.jsonl").write_text('{"index": "0", "domain": "wk", "output": "Answer: 1"}\n')
     for number, (name, path) in enumerate(hostile(suffix).items()):
         folder = tmp_path / str(number)
         (folder / "submission").mkdir(parents=True)
         if name not in ("missing", "folder", "loop", "below_a_file", "long_name"):
             (folder / "submission" / "submission.json").write_bytes(path.read_bytes())
+            (folder / "all.jsonl").write_bytes(path.read_bytes())
         corpus = folder / "corpus.yaml"
         corpus.write_text(f"corpus: {json.dumps(str(path))}\ngenerate: rules\nfilter: none\n")
         places = {
             "FILE": path,
             "FOLDER": folder,
+            "FELM_FOLDER": folder,
+            "FELM": tmp_path / "felm",
+            "OUTPUTS": tmp_path / "outputs.jsonl",
             "OUT": folder / "out",
             "OUT.html": folder / "out.html",
             "CORPUS": corpus,
