@@ -11,11 +11,12 @@ from typing import Any
 
 from factor_gen.generate import compatible
 from factor_gen.generate.rules import dates, listed, names, negation, numbers, phrases, pronouns, swaps, verbs
+from factor_gen.generate.rules.asserted import unasserted
 from factor_gen.generate.rules.contexts import Contexts, load
 from factor_gen.generate.rules.sentence import Edit, Sentence, apply, described, finish, read
 from factor_gen.generate.rules.words import DATA
 from factor_gen.language import ENGLISH
-from factor_gen.records import PREDICATE, Candidate, Example
+from factor_gen.records import Candidate, Example
 from factor_gen.settings import GenerateSettings, TypesSettings
 from factor_gen.text import Tagger, load_tagger
 from factor_gen.text.lists import fingerprint
@@ -101,25 +102,12 @@ class RulesGenerator:
 def contradictions(sentence: Sentence, types: Sequence[str], most: int, seed: str, lost: Counter[str]) -> tuple[Candidate, ...]:
     """Up to ``most`` candidates of each type, from as many operators as there are for it; no two with the same text. Edits
     that contradict nothing are counted in ``lost``, by reason."""
-    edits: dict[str, dict[str, list[Edit]]] = {each: {} for each in types}
     if sentence.text.rstrip("\"'”’)] ").endswith("?"):
         return ()  # a question asserts nothing
-    for name, operator in OPERATORS.items():
-        rng = random.Random(f"{seed}/{name}")
-        found = list(operator(sentence, rng))
-        rng.shuffle(found)
-        for each in found:
-            reasons = [compatible.compatible(sentence.text, *one) for one in each.replacements]
-            if reasons and all(reasons):
-                lost[f"rules: {reasons[0]}"] += 1
-            elif any(sentence.breaks_phrase(start, end) for start, end, _ in each.replacements):
-                lost["rules: part of a fixed phrase"] += 1
-            elif each.type == PREDICATE and any(sentence.concedes(start) for start, *_ in each.replacements):
-                lost["rules: part of a concession"] += 1
-            elif each.type in edits:
-                edits[each.type].setdefault(name, []).append(each)
-    if _is_meagre(edits) and PREDICATE in edits:
-        edits[PREDICATE].setdefault("negation added", list(negation.denials(sentence)))
+    edits = _edits(sentence, types, seed, lost)
+    if _is_meagre(edits):
+        lost.clear()
+        edits = _edits(replace(sentence, every=True), types, seed, lost)
     candidates: dict[str, Candidate] = {}
     for error_type in types:
         queues = [list(each) for each in edits[error_type].values() if each]
@@ -133,6 +121,24 @@ def contradictions(sentence: Sentence, types: Sequence[str], most: int, seed: st
                     kept += 1
             queues = [queue for queue in queues if queue]
     return tuple(candidates.values())
+
+
+def _edits(sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[str]) -> dict[str, dict[str, list[Edit]]]:
+    """The edits of each type by operator, in a random order."""
+    edits: dict[str, dict[str, list[Edit]]] = {each: {} for each in types}
+    for name, operator in OPERATORS.items():
+        rng = random.Random(f"{seed}/{name}")
+        found = list(operator(sentence, rng))
+        rng.shuffle(found)
+        for each in found:
+            reasons = [compatible.compatible(sentence.text, *one) for one in each.replacements]
+            if reasons and all(reasons):
+                lost[f"rules: {reasons[0]}"] += 1
+            elif reason := unasserted(sentence, each):
+                lost[f"rules: {reason}"] += 1
+            elif each.type in edits:
+                edits[each.type].setdefault(name, []).append(each)
+    return edits
 
 
 def _is_meagre(edits: Mapping[str, Mapping[str, Sequence[Edit]]]) -> bool:

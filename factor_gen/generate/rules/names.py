@@ -7,7 +7,7 @@ from functools import cache
 from itertools import pairwise
 
 from factor_gen.generate.rules.pronouns import HE, SHE
-from factor_gen.generate.rules.sentence import AGENCIES, Edit, Mention, Sentence, beside, edit, related
+from factor_gen.generate.rules.sentence import AGENCIES, Edit, Mention, Sentence, edit, related
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE, Entity
@@ -44,7 +44,10 @@ def swapped_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     names = [each for each in sentence.entities if each.kind in (PERSON, PLACE, ORGANISATION) and _is_whole(sentence, each)]
     for one, other in pairwise(names):
         first, last = sentence.ends.get(one.end), sentence.starts.get(other.start)
-        if first is None or last is None or _sort(sentence, one) != _sort(sentence, other) or related(one.text, other.text):
+        initials = {each.text for each in (one, other) if each.text.isupper() and each.kind == ORGANISATION}
+        if first is None or last is None or not initials <= ORGANISATIONS:
+            continue
+        if _sort(sentence, one) != _sort(sentence, other) or related(one.text, other.text):
             continue
         between = range(first + 1, last)
         if not any(sentence.tag(i) in ("VBD", "VBZ", "MD", "VBN") for i in between) or len(between) > 15:
@@ -114,8 +117,8 @@ def _fitting(sentence: Sentence, entity: Entity) -> Iterator[str]:
             continue
         if name.isupper() and len(name) > 3 and is_common(name.lower()):
             continue  # a word in capitals for emphasis
-        if entity.text.isupper() and not mention.beside & beside(sentence.text, entity) and name not in ORGANISATIONS:
-            continue  # initials may be of anything: only what was said of them tells
+        if entity.text.isupper() and entity.kind == ORGANISATION and not {name, entity.text} <= ORGANISATIONS:
+            continue  # initials may be of anything
         if any(sentence.knows(each) or related(each, entity.text) for each in (name, mention.text)):
             continue
         if (

@@ -49,7 +49,9 @@ def taken_back(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 
 def added(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """*Rose* becomes *did not rise*, *will* becomes *will not*; seldom, see ``ADDED``."""
-    if rng.random() < ADDED and (found := list(denials(sentence))):
+    if sentence.every:
+        yield from denials(sentence)
+    elif rng.random() < ADDED and (found := list(denials(sentence))):
         yield rng.choice(found)
 
 

@@ -149,7 +149,8 @@ def _changed(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
     same = [each for each in sentence.entities if each.kind in amounts and each is not entity]
     others = [value for each in same if (value := _value(each.text)) is not None]
     said = (match or re.match(r"\w+|", entity.text)).group().lower()  # type: ignore[union-attr]
-    if sentence.small.count(said) > 1:
+    digits = str(CARDINALS.index(said) + 1) if said in CARDINALS else said
+    if sentence.small.count(said) > 1 or (digits != said and digits in sentence.words):
         return  # three groups of three bits
     if match:
         most = _LARGEST_PERCENT if entity.kind == PERCENT else None

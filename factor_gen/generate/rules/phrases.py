@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from factor_gen.generate.rules.sentence import FINITE, Edit, Sentence, edit
-from factor_gen.generate.rules.words import DATA, WORDS, drawn, grouped
+from factor_gen.generate.rules.words import DATA, WORDS, grouped
 from factor_gen.text.analysis import DATE, DURATION, MONEY, NUMBER, PERCENT, TIME
 from factor_gen.text.lists import rows
 from factor_gen.text.pattern import NOT
@@ -18,10 +18,10 @@ _BEFORE_OTHER_NUMBERS = frozenset(["no", "not", "up", "down", "by", "per"])
 def _phrases(operator: str) -> Mapping[str, tuple[tuple[tuple[str, ...], str, str, tuple[str, ...]], ...]]:
     """By first word, the longest first: the words, their error type, what has to follow them, and what may stand for them."""
     listed = [
-        (tuple(member.split(" ")), error_type, follows, tuple(each for each in members if each != member))
+        (tuple(member.split(" ")), error_type, follows, tuple(each.removeprefix("=") for each in members if each != member))
         for name, error_type, follows, *members in rows(DATA / "phrases.tsv", 5)
         for member in members
-        if name == operator
+        if name == operator and not member.startswith("=")
     ]
     return grouped((each[0][0], each) for each in sorted(listed, key=lambda each: -len(each[0])))
 
@@ -38,7 +38,7 @@ def phrase(operator: str, sentence: Sentence, rng: random.Random) -> Iterator[Ed
             if sentence.small[i:end] != words or not _phrase_fits(sentence, i, end, follows):
                 continue
             done = max(done, end)
-            for new in [each for each in drawn(rng, " ".join(words), others) if each not in sentence.text][:1]:
+            for new in [each for each in sentence.drawn(rng, " ".join(words), others) if each not in sentence.text][:1]:
                 yield edit(operator, error_type, (*sentence.span(i, end), new.replace(" ,", ",")))
 
 
@@ -49,6 +49,8 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
     if sentence.text[start:stop].lower().replace(",", "").split() != [w for w in sentence.small[i:end] if w != ","]:
         return False
     tag, word, kind, before = sentence.tag(end), sentence.word(end), sentence.kind_at(end), sentence.word(i - 1)
+    if before == "even":
+        return False  # even after
     if end == i + 1 and sentence.tag(i) == "RB" and (word in _CLINGS or before in ("than", "as")):
         return False  # immediately before, than previously
     if sentence.small[i] == "following" and sentence.tag(i - 1) in ("DT", "IN", "PRP$", "CC", "JJ"):
@@ -64,6 +66,11 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
         return kind in (DATE, TIME) and sentence.tag(i - 1) != "VBN"
     if follows in ("plural", "singular"):
         return tag == {"plural": "NNS", "singular": "NN"}[follows] and before not in WORDS["before quantities"]
+    if follows == "infinitive":
+        return tag == "VB" and sentence.tag(i) == "MD"
+    if follows == "plurals":
+        head = next((at for at in range(end, len(sentence.tokens)) if sentence.tag(at).startswith("NN")), end)
+        return _is_noun_phrase(sentence, end) and sentence.tag(head) == "NNS"
     if follows == "end":
         return word in (".", ",", ";", "") or tag in ("IN", "CC")
     if follows == "object":

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from factor_gen.generate.rules.sentence import Edit, Mention, Sentence, edit
-from factor_gen.generate.rules.words import WORDS, is_drawn
+from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import COREFERENCE
 from factor_gen.text.analysis import NAMES, ORGANISATION, PERSON
 from factor_gen.text.names import FIRST_NAMES
@@ -30,7 +30,7 @@ def other_sex(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         return
     if not any(each.kind == PERSON for each in sentence.mentions):
         return  # nobody in particular: the reader ... he
-    if not is_drawn(rng, "he" if men else "she", "she" if men else "he"):
+    if not sentence.drawn(rng, "he" if men else "she", ["she" if men else "he"]):
         return
     found = []
     for i, word in enumerate(sentence.small):

@@ -1,14 +1,17 @@
 """What an operator sees: the completion, analysed, and the names of the text before it; and what it returns: edits, with the
 articles and capital letters that go with them."""
 
+import random
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
-from factor_gen.generate.rules.contexts import Contexts, stem
-from factor_gen.generate.rules.words import DATA, WORDS
+from factor_gen.generate.rules.contexts import Contexts
+from factor_gen.generate.rules.words import DATA, frequency
 from factor_gen.text import Analysis, Entity, Tagger, Token
 from factor_gen.text.analysis import NAME, NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE
 from factor_gen.text.lists import entries
@@ -23,6 +26,7 @@ _CHUNK = re.compile(r"\S+")
 _QUOTED = re.compile(r"“[^”]{1,400}”|\"[^\"]{1,400}\"|‘[^’]{1,80}’(?!\w)|(?<!\w)'[A-Z][^']{1,80}'(?!\w)")
 _CODE = re.compile(r"\w_|_\w|\w\(|::|--\w|[^\W\d]\.\w\w|[a-z][A-Z]|\w=|=\w|[\w.]/\w|[%$@\\][^\W\d]|\w#|^-\w")  # an identifier
 _DATELINE = re.compile(r"[A-Z][^()]{0,80}\(Reuters\)\s?[-–—]+\s?|[A-Z]{3,}[^()]{0,40}\s[-–—]{1,2}\s")
+_MARK = re.compile(r"[.;:()\"“”]|,(?! (?:and|or)\b)|\s[-–—]+\s")
 _ARTICLE = re.compile(r"(?<!\w)(an?)\s$", re.IGNORECASE)
 _VOWEL = re.compile(r"[aeiou]", re.IGNORECASE)
 _CONSONANT_SOUND = re.compile(r"uni(?!n|m)|us[aeu]|uti|eu|one\b|one-|once|ubi|ur[aei]n|uk|uga|uru|uto|u-|U\.", re.IGNORECASE)
@@ -33,13 +37,12 @@ _VOWEL_LETTERS = "AEFHILMNORSX"
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name in the text before the completion; ``article``: it has ``the`` before it there; ``beside``: the words next to it."""
+    """A name in the text before the completion; ``article``: it has ``the`` before it there."""
 
     text: str
     kind: str
     article: bool
     start: int
-    beside: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Sentence:
     entities: tuple[Entity, ...]
     mentions: tuple[Mention, ...]
     contexts: Contexts = field(default_factory=Contexts)
+    every: bool = False  # whether every chance is taken, whatever gives true sentences away
 
     @cached_property
     def small(self) -> tuple[str, ...]:
@@ -111,6 +115,32 @@ class Sentence:
         return not any(self.shielded[start:end])
 
     @cached_property
+    def is_past(self) -> bool:
+        """Whether it tells what was."""
+        return any(token.tag == "VBD" for token in self.tokens)
+
+    @cached_property
+    def last_consequence(self) -> int:
+        """Where what follows from a denial, or is said beside it, begins; -1 if nothing does."""
+        pairs = ((this.text.lower(), then) for this, then in pairwise(self.tokens))
+        found = (
+            then.start
+            for this, then in pairs
+            if (this == "and" and then.tag in ("VBZ", "VBD", "MD"))
+            or (this == "," and then.text.lower() in ("or", "otherwise", "meaning"))
+        )
+        return max(found, default=-1)
+
+    @cached_property
+    def _marks(self) -> tuple[int, ...]:
+        return tuple(mark.end() for mark in _MARK.finditer(self.text))
+
+    def clause_start(self, start: int) -> int:
+        """Where the clause begins that the place is in."""
+        at = bisect_right(self._marks, start)
+        return self._marks[at - 1] if at else 0
+
+    @cached_property
     def phrases(self) -> tuple[tuple[int, int], ...]:
         """Where fixed phrases stand."""
         return tuple(match.span() for match in _fixed_phrases().finditer(self.text))
@@ -119,14 +149,19 @@ class Sentence:
         """Whether the place is within a fixed phrase, but not all of it."""
         return any(a < end and start < b and not (start <= a and b <= end) for a, b in self.phrases)
 
-    def concedes(self, start: int) -> bool:
-        """Whether the clause up to there is one that the rest of the sentence holds in spite of."""
-        i = max((at for at, token in enumerate(self.tokens) if token.start <= start), default=0)
-        return any(self.small[at] in WORDS["conceding"] for at in self.clause(i - 1, -1))
-
     def takes(self, i: int, end: int, new: str, in_slot: bool = False) -> bool:
         """Whether the corpus allows ``new`` for the tokens from ``i`` up to ``end``; ``in_slot`` as of :meth:`Contexts.fit`."""
         return self.contexts.fit(self.text, *self.span(i, end), new, in_slot)
+
+    def drawn(self, rng: random.Random, old: str, others: Iterable[str]) -> list[str]:
+        """Those of the ``others`` that ``old`` is changed to this time, in a random order.
+
+        Were every chance taken, a word much commoner than its counterpart would tell the true sentence by itself. Each way is
+        therefore taken as often as the other, unless there is little else to change.
+        """
+        found = [each for each in others if rng.random() < frequency(each) / frequency(old) or self.every]
+        rng.shuffle(found)
+        return found
 
     def tag(self, i: int) -> str:
         return self.tokens[i].tag if 0 <= i < len(self.tokens) else ""
@@ -198,17 +233,11 @@ def read(tagger: Tagger, prefix: str, completion: str, contexts: Contexts | None
     analysis = tagger.analyse(completion)
     near = prefix[-NEAR:]
     mentions = tuple(
-        Mention(each.text, each.kind, near[max(0, each.start - 4) : each.start].lower() == "the ", each.start, beside(near, each))
+        Mention(each.text, each.kind, near[max(0, each.start - 4) : each.start].lower() == "the ", each.start)
         for each in tagger.names(near)
         if each.kind in NAMES and "\n" not in each.text and each.text not in AGENCIES and not _is_ticker(near, each)
     )
     return _resolved(analysis, mentions, contexts or Contexts())
-
-
-def beside(text: str, entity: Entity) -> frozenset[str]:
-    """The words next to a name that have content."""
-    before, after = text[max(0, entity.start - 30) : entity.start].split(), text[entity.end : entity.end + 30].split()
-    return frozenset(stem(word.lower().strip(".,")) for word in (*before[-1:], *after[:1]) if word.strip(".,")) - {""}
 
 
 def _is_ticker(text: str, entity: Entity) -> bool:

@@ -6,7 +6,7 @@ from functools import cache
 
 from factor_gen.generate.rules.pronouns import known_sexes
 from factor_gen.generate.rules.sentence import Edit, Sentence, edit
-from factor_gen.generate.rules.words import DATA, WORDS, drawn, nouns
+from factor_gen.generate.rules.words import DATA, WORDS, nouns
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import DATE, MONEY, NAMES, NATIONALITY, NUMBER, PERCENT, TIME
 from factor_gen.text.lists import entries, rows
@@ -42,7 +42,7 @@ def noun(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
                 continue
             fit = [each for each in others if not _heard(each, words, sentence) and sentence.takes(i, end, each)]
             old = " ".join(words)
-            for new in drawn(rng, old, fit)[:2]:
+            for new in sentence.drawn(rng, old, fit)[:2]:
                 if keeps_sense(sentence, i, old):
                     yield edit("noun", ENTITY, (*sentence.span(i, end), new))
             break
@@ -114,7 +114,7 @@ def property_(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             if not _is_property(sentence, i, tag) or _is_said_again(sentence, i, i + 1):
                 continue
             fit = [each for each in others if each not in sentence.words and _takes_property(sentence, i, each)]
-            for new in drawn(rng, word, fit)[:2]:
+            for new in sentence.drawn(rng, word, fit)[:2]:
                 if keeps_sense(sentence, i, word):
                     yield edit("property", CIRCUMSTANCE if tag in ("CD", "NNS") else ENTITY, (token.start, token.end, new))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from factor_gen.generate.rules.phrases import head_noun, is_clause
 from factor_gen.generate.rules.sentence import Edit, Sentence, edit
 from factor_gen.generate.rules.swaps import SET_PHRASES, keeps_sense
-from factor_gen.generate.rules.words import FORMS, WORDS, Verb, inflect, is_drawn, verbs
+from factor_gen.generate.rules.words import FORMS, WORDS, Verb, inflect, verbs
 from factor_gen.records import PREDICATE
 from factor_gen.text.analysis import DATE, MONEY, NUMBER, PERCENT, TIME
 from factor_gen.text.pattern import DO, NOT
@@ -32,9 +32,9 @@ def antonym(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             if not _fits(sentence, i, end, verb.frame, tag) or _is_said_again(sentence, i, verb):
                 continue
             new = inflect(verb.other, tag)
-            if _goes_astray(sentence, end, verb.other):
+            if _goes_astray(sentence, end, verb.other) or not keeps_sense(sentence, i, word):
                 continue
-            if is_drawn(rng, " ".join([word, *rest]), new) and keeps_sense(sentence, i, word) and sentence.takes(i, end, new):
+            if sentence.drawn(rng, " ".join([word, *rest]), [new]) and sentence.takes(i, end, new):
                 choices.append((len(rest), end, new))
         if choices:
             most = max(choices)[0]  # of "set up" and "set" the longer is meant
@@ -163,6 +163,8 @@ def _fits(sentence: Sentence, i: int, end: int, frame: str, tag: str) -> bool:
     word = sentence.word(end)
     if word in WORDS["after phrasal verbs"] and sentence.small[end - 1] not in ("rise", "fall"):
         return False  # a phrasal verb of another meaning, or one that the list doesn't have
+    if frame in ("x", "i") and end == i + 1 and word in ("with", "by"):
+        return False  # started with a letter
     if frame == "a" and passive:
         return False
     if frame == "x":

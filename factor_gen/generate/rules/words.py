@@ -1,7 +1,6 @@
 """The word lists of the rules, with every inflection, and how often each word is met."""
 
-import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -95,19 +94,3 @@ def frequency(text: str) -> float:
         ConfigError: wordfreq is not installed.
     """
     return max(_RAREST, float(need("wordfreq", "a rule", "generate").word_frequency(text.lower(), "en")))
-
-
-def is_drawn(rng: random.Random, old: str, new: str) -> bool:
-    """Whether ``old`` is changed to ``new`` this time.
-
-    ``old`` is often enough in true sentences, and ``new`` would be as often in false ones, were every chance taken; a word much
-    commoner than its counterpart would then tell the true sentence by itself. Each way is therefore taken as often as the other.
-    """
-    return rng.random() < frequency(new) / frequency(old)
-
-
-def drawn(rng: random.Random, old: str, others: Sequence[str]) -> list[str]:
-    """Those of the ``others`` that ``old`` is changed to this time, in a random order."""
-    found = [each for each in others if is_drawn(rng, old, each)]
-    rng.shuffle(found)
-    return found

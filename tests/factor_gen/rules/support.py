@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from factor_gen.generate.rules import swaps, verbs, words
 from factor_gen.generate.rules.sentence import Edit, Sentence, apply, finish, read
 from factor_gen.text.pattern import PatternTagger
 
@@ -27,6 +26,4 @@ def results(
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes every chance to change a word, however rare the new one is."""
-    monkeypatch.setattr(words, "is_drawn", lambda *_: True)
-    monkeypatch.setattr(verbs, "is_drawn", lambda *_: True)
-    monkeypatch.setattr(swaps, "drawn", lambda rng, old, others: list(others))
+    monkeypatch.setattr(Sentence, "drawn", lambda _, rng, old, others: rng.sample(list(others), len(others)))

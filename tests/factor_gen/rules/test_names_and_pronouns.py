@@ -83,15 +83,13 @@ def test_nationalities_with_their_articles() -> None:
         ("They warned her about her boat.", "They warned him about his boat."),
     ],
 )
-def test_pronouns_agree_all_through(text: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pronouns, "is_drawn", lambda *_: True)
+def test_pronouns_agree_all_through(text: str, expected: str, always: None) -> None:
     assert results(pronouns.other_sex, text, PREFIX) == {expected}
     assert results(pronouns.other_sex, text, "A sailor had one. ") == set()  # nobody in particular
 
 
 @pytest.mark.parametrize("text", ["He loved his wife.", "He met her.", "Peter Lund said he left.", "“He left,” they said."])
-def test_pronouns_stay_where_something_else_tells(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pronouns, "is_drawn", lambda *_: True)
+def test_pronouns_stay_where_something_else_tells(text: str, always: None) -> None:
     assert results(pronouns.other_sex, text, PREFIX) == set()
 
 

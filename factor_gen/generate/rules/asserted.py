@@ -1,0 +1,92 @@
+"""Which words of a sentence it asserts: another word for one that it denies, supposes or gives as an example contradicts nothing
+(*do not open it on Monday* and *do not open it on Tuesday* may both hold)."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from factor_gen.generate.rules.sentence import Edit, Sentence
+from factor_gen.generate.rules.words import WORDS
+from factor_gen.records import COREFERENCE, ENTITY, LINK, PREDICATE
+
+_NEAR = 400  # characters before an edit that are looked at
+_INSTEAD = re.compile(r"\b(?:instead of|rather than|other than|apart from|except for|as if|as though)\b", re.IGNORECASE)
+_EXAMPLES = re.compile(r"\b(?:e\.g\.|i\.e\.|such as|for (?:example|instance)|including|includes?)[^.;)]*$", re.IGNORECASE)
+_ANY_TIME = re.compile(
+    r"\b(?:when(?:ever)?|once|until|till|while|(?:each|every|by the|the (?:first|next|last)) time|as (?:soon|long) as)\b",
+    re.IGNORECASE,
+)
+_FLIPS = ("negation removed", "negation added")
+
+
+def unasserted(sentence: Sentence, edit: Edit) -> str | None:
+    """Why ``edit`` need not contradict the sentence: a key of ``REASONS``; None if nothing says so."""
+    start, end = (edit.replacements or ((0, 0, ""),))[0][:2]
+    return next((reason for reason, holds in REASONS.items() if holds(sentence, edit, start, end)), None)
+
+
+def _clause(sentence: Sentence, start: int) -> str:
+    """What stands between the last mark and the edit."""
+    return sentence.text[max(sentence.clause_start(start), start - _NEAR) : start]
+
+
+def _has(name: str, clause: str) -> bool:
+    return not WORDS[name].isdisjoint(re.findall(r"n['’]t\b|\w+", clause.lower().replace("n't", " n't").replace("n’t", " n’t")))
+
+
+def _breaks_phrase(sentence: Sentence, edit: Edit, *_: int) -> bool:
+    return any(sentence.breaks_phrase(start, end) for start, end, _ in edit.replacements)
+
+
+def _conceded(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:
+    """What the rest of the sentence holds in spite of."""
+    return edit.type == PREDICATE and _has("conceding", _clause(sentence, start))
+
+
+def _at_odds(sentence: Sentence, edit: Edit, _: int, end: int) -> bool:
+    """A denial on which what follows depends: *and bypasses all checks*, *or it will fail*."""
+    denies = edit.operator == "negation added" or (edit.operator == "adverb" and edit.type == PREDICATE)
+    return denies and end <= sentence.last_consequence
+
+
+def _denied(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:
+    """Something denied, or in whose place something else is; not what turns the denial around or says why it holds."""
+    if edit.operator in (*_FLIPS, "cause"):
+        return False
+    clause = _clause(sentence, start)
+    return _has("denying", clause) or _INSTEAD.search(clause) is not None
+
+
+def _supposed(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:
+    """A condition, or a time that is any time at which something is so."""
+    clause = _clause(sentence, start)
+    is_any_time = not sentence.is_past and edit.type != COREFERENCE and _ANY_TIME.search(clause)
+    return bool(is_any_time) or _has("supposing", clause)
+
+
+def _possible(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:
+    """One of several things that can be."""
+    is_other = edit.type in (ENTITY, PREDICATE) or edit.operator in ("adverb", "place and time", "place")
+    return is_other and edit.operator not in _FLIPS and _has("possible", _clause(sentence, start))
+
+
+def _one_of_several(sentence: Sentence, edit: Edit, start: int, end: int) -> bool:
+    """An example, or one of two of which either may be meant."""
+    if edit.operator in _FLIPS or edit.type == LINK:
+        return False
+    first = max(0, start - _NEAR)
+    found = _EXAMPLES.search(sentence.text[first:start])
+    if found and first + found.start() > len("(For "):
+        return True
+    around = (*sentence.text[first:start].split()[-1:], *sentence.text[end : end + _NEAR].split()[:1])
+    return edit.type != PREDICATE and not {"or", "and/or"}.isdisjoint(around)
+
+
+REASONS: Mapping[str, Callable[[Sentence, Edit, int, int], bool]] = {
+    "part of a fixed phrase": _breaks_phrase,
+    "part of a concession": _conceded,
+    "a ground for what follows": _at_odds,
+    "part of a denial": _denied,
+    "part of a condition": _supposed,
+    "one of several that may be": _possible,
+    "an example, or one of two": _one_of_several,
+}
