@@ -15,6 +15,8 @@ _ANY_TIME = re.compile(
     r"\b(?:when(?:ever)?|once|until|till|while|(?:each|every|by the|the (?:first|next|last)) time|as (?:soon|long) as)\b",
     re.IGNORECASE,
 )
+_BRACKETS = re.compile(r"\([^()]*\)")
+_WORD = re.compile(r"n['’]t\b|\w+?(?=n['’]t\b)|\w+")
 _FLIPS = ("negation removed", "negation added")
 
 
@@ -25,12 +27,13 @@ def unasserted(sentence: Sentence, edit: Edit) -> str | None:
 
 
 def _clause(sentence: Sentence, start: int) -> str:
-    """What stands between the last mark and the edit."""
-    return sentence.text[max(sentence.clause_start(start), start - _NEAR) : start]
+    """What stands between the last mark and the edit, without what is in brackets, or within those that the edit is in."""
+    found = sentence.text[max(sentence.clause_start(start), start - _NEAR) : start]
+    return _BRACKETS.sub("", found).rpartition("(")[2]
 
 
 def _has(name: str, clause: str) -> bool:
-    return not WORDS[name].isdisjoint(re.findall(r"n['’]t\b|\w+", clause.lower().replace("n't", " n't").replace("n’t", " n’t")))
+    return not WORDS[name].isdisjoint(_WORD.findall(clause.lower()))
 
 
 def _breaks_phrase(sentence: Sentence, edit: Edit, *_: int) -> bool:
@@ -42,8 +45,13 @@ def _conceded(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:
     return edit.type == PREDICATE and _has("conceding", _clause(sentence, start))
 
 
-def _at_odds(sentence: Sentence, edit: Edit, _: int, end: int) -> bool:
-    """A denial on which what follows depends: *and bypasses all checks*, *or it will fail*."""
+def _at_odds(sentence: Sentence, edit: Edit, start: int, end: int) -> bool:
+    """What something that follows goes with: *and bypasses all checks*, *or it will fail*, *because*, *refuses ... until*."""
+    later = sentence.text[end : end + _NEAR]
+    if _has("denying", sentence.text[start:end]) and not _has("denying", edit.replacements[0].new) and _has("denied only", later):
+        return True
+    if edit.operator == "antonym":
+        return _has("giving reasons", later)
     denies = edit.operator == "negation added" or (edit.operator == "adverb" and edit.type == PREDICATE)
     return denies and end <= sentence.last_consequence
 

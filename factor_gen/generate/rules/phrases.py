@@ -67,7 +67,7 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
     if follows in ("plural", "singular"):
         return tag == {"plural": "NNS", "singular": "NN"}[follows] and before not in WORDS["before quantities"]
     if follows == "infinitive":
-        return tag == "VB" and sentence.tag(i) == "MD"
+        return tag == "VB" and sentence.tag(i) == "MD" and word not in ("need", "want")
     if follows == "plurals":
         head = next((at for at in range(end, len(sentence.tokens)) if sentence.tag(at).startswith("NN")), end)
         return _is_noun_phrase(sentence, end) and sentence.tag(head) == "NNS"
@@ -81,7 +81,8 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
     if follows == "gerund":
         return tag == "VBG"
     if follows == "adjective":
-        graded = tag in ("JJ", "RB") and before not in ("the", "no", "any") and sentence.small[i] in ("more", "less")
+        is_adverb = tag == "RB" and sentence.tag(end + 1).startswith(("JJ", "VBN"))  # not: more specifically, the mill
+        graded = (tag == "JJ" or is_adverb) and before not in ("the", "no", "any") and sentence.small[i] in ("more", "less")
         return graded or (tag == "JJ" and before == "the")
     if follows == "verb":
         return _goes_with_verb(sentence, i, end)

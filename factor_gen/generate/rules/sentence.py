@@ -26,7 +26,7 @@ _CHUNK = re.compile(r"\S+")
 _QUOTED = re.compile(r"“[^”]{1,400}”|\"[^\"]{1,400}\"|‘[^’]{1,80}’(?!\w)|(?<!\w)'[A-Z][^']{1,80}'(?!\w)")
 _CODE = re.compile(r"\w_|_\w|\w\(|::|--\w|[^\W\d]\.\w\w|[a-z][A-Z]|\w=|=\w|[\w.]/\w|[%$@\\][^\W\d]|\w#|^-\w")  # an identifier
 _DATELINE = re.compile(r"[A-Z][^()]{0,80}\(Reuters\)\s?[-–—]+\s?|[A-Z]{3,}[^()]{0,40}\s[-–—]{1,2}\s")
-_MARK = re.compile(r"[.;:()\"“”]|,(?! (?:and|or)\b)|\s[-–—]+\s")
+_MARK = re.compile(r"[;:]|\.(?!\w)|,(?! (?:and|or)\b)|\s[-–—]+\s")
 _ARTICLE = re.compile(r"(?<!\w)(an?)\s$", re.IGNORECASE)
 _VOWEL = re.compile(r"[aeiou]", re.IGNORECASE)
 _CONSONANT_SOUND = re.compile(r"uni(?!n|m)|us[aeu]|uti|eu|one\b|one-|once|ubi|ur[aei]n|uk|uga|uru|uto|u-|U\.", re.IGNORECASE)
