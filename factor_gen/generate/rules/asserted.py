@@ -15,6 +15,8 @@ _ANY_TIME = re.compile(
     r"\b(?:when(?:ever)?|once|until|till|while|(?:each|every|by the|the (?:first|next|last)) time|as (?:soon|long) as)\b",
     re.IGNORECASE,
 )
+_ASKED = re.compile(r"\bon (?:which|what|whose|how|whether|who|where)\b|, (?:which|whose) (?!of\b)\w+s (?:are|were|have)\b")
+_OPEN_CONDITION = re.compile(r"[^\s,;:.(] (?:if|unless|whether) [^;:.]*$")  # up to the end, whatever commas follow
 _BRACKETS = re.compile(r"\([^()]*\)")
 _WORD = re.compile(r"n['’]t\b|\w+?(?=n['’]t\b)|\w+")
 _FLIPS = ("negation removed", "negation added")
@@ -67,8 +69,11 @@ def _denied(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:
 def _supposed(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:
     """A condition, or a time that is any time at which something is so."""
     clause = _clause(sentence, start)
-    is_any_time = not sentence.is_past and edit.type != COREFERENCE and _ANY_TIME.search(clause)
-    return bool(is_any_time) or _has("supposing", clause)
+    if (edit.type != COREFERENCE and not sentence.is_past and _ANY_TIME.search(clause)) or _has("supposing", clause):
+        return True
+    if _ASKED.search(clause) or (edit.operator in _FLIPS and clause.lower().lstrip().startswith("as ")):
+        return True
+    return _OPEN_CONDITION.search(sentence.text[max(0, start - _NEAR) : start]) is not None
 
 
 def _possible(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:

@@ -11,6 +11,9 @@ from factor_gen.records import CIRCUMSTANCE
 from factor_gen.text.analysis import DATE, DAYS, MONTHS, ORDINALS, SHORT_MONTHS, TIME, Entity
 from factor_gen.text.lists import rows
 
+_OPEN = re.compile(
+    r"\b(?:by|before|after|until|till)\s(?:the\s)?(?:early\s|late\s|mid-)?$", re.IGNORECASE
+)  # another may hold too
 _YEAR = re.compile(r"(?<!\d[-–/])\b(?:1[0-9]\d\d|20\d\d)\b")
 _LEAP_DAY = re.compile(r"\bFeb\w*\.? 29\b|\b29(?:th)? Feb")
 _DECADE = re.compile(r"\b(?:1[0-9]|20)\d0(?=s\b)")
@@ -27,7 +30,8 @@ def dates(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """One change for each date and time that has a part to change."""
     for entity in sentence.entities:
         named = re.match(r"\s[A-Z]", sentence.text[entity.end : entity.end + 2])  # The Sunday Times, Black Friday Sale
-        if entity.kind in (DATE, TIME) and not named and not sentence.in_title(entity.start, entity.end):
+        is_open = _OPEN.search(sentence.text[max(0, entity.start - 20) : entity.start])
+        if entity.kind in (DATE, TIME) and not named and not is_open and not sentence.in_title(entity.start, entity.end):
             for start, end, new in _changes(sentence, entity, rng):
                 yield edit("date", CIRCUMSTANCE, (entity.start + start, entity.start + end, new))
 

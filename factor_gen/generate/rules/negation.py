@@ -57,6 +57,7 @@ def added(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 
 def denials(sentence: Sentence) -> Iterator[Edit]:
     """Each way to deny the sentence."""
+    yield from _forbidden(sentence)
     for i, word in enumerate(sentence.small):
         token = sentence.tokens[i]
         if (
@@ -81,6 +82,25 @@ def denials(sentence: Sentence) -> Iterator[Edit]:
         elif sentence.tag(i) in _PRESENT and _is_present(sentence, i):
             helper = "does not" if sentence.tag(i) == "VBZ" else "do not"
             yield edit("negation added", PREDICATE, (token.start, token.end, f"{helper} {lemmas(word, 'VERB')[0]}"))
+
+
+def _forbidden(sentence: Sentence) -> Iterator[Edit]:
+    """*Press the key* becomes *Do not press the key*; so does what is to be done *to change it, ...*."""
+    commas = [at + 1 for at, word in enumerate(sentence.small[:40]) if word == ","] if sentence.word(0) == "to" else []
+    for i in (0, *commas[:1]):
+        word = sentence.word(i)
+        if (
+            word in {"", *WORDS["not forbidden"]}
+            or word not in lemmas(word, "VERB")
+            or not sentence.is_free(*sentence.span(i, i + 1))
+        ):
+            continue
+        is_order = sentence.tag(i + 1) in ("DT", "PRP$") and not _is_argued(sentence, i)
+        if is_order and not _later(sentence, i, WORDS["affirmed only"]):
+            old = sentence.tokens[i].text
+            yield edit(
+                "negation added", PREDICATE, (*sentence.span(i, i + 1), f"{'Do' if old[0].isupper() else 'do'} not {word}")
+            )
 
 
 def _takes_not(word: str, tag: str, following: str, next_word: str) -> bool:

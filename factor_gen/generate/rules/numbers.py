@@ -10,6 +10,7 @@ from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import CARDINALS, DURATION, MONEY, NUMBER, ORDINAL, ORDINALS, PERCENT, TENS, Entity
 
 _UNITS = LISTS["units of time"]
+_LEAST = re.compile(r"\b(?:least|most|over|than|under|to|within|about|almost|nearly)\s$")
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _LARGEST_PERCENT = 100
 _MOST_DECADES = 20
@@ -25,7 +26,8 @@ def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             entity.kind not in (NUMBER, MONEY, PERCENT, DURATION)
             or not sentence.is_free(entity.start, entity.end)
             or _is_converted(sentence, entity)
-            or re.search(r"\d[-–/]$", sentence.text[: entity.start])
+            or re.search(r"\d(?:[-–/]|,\s)$", sentence.text[: entity.start])
+            or re.match(r",\s\d", sentence.text[entity.end :])  # 4, 8, 12
             or (entity.kind == NUMBER and (not _counts(sentence, entity) or _is_listed(sentence, entity)))
         ):
             continue
@@ -38,6 +40,8 @@ def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 def _other_unit(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator[Edit]:
     """*Three weeks* for *three months*: the next unit, shorter or longer."""
     unit = entity.text.split(" ")[-1]
+    if _LEAST.search(sentence.text[: entity.start]):
+        return  # at least fifty years
     if unit in _UNITS and " " in entity.text and not sentence.text[entity.end :].lstrip(" ").startswith("old"):
         value = _value(entity.text)
         near = [_UNITS[each] for each in _around(_UNITS.index(unit), len(_UNITS), 1)]

@@ -83,7 +83,7 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
     if follows == "adjective":
         is_adverb = tag == "RB" and sentence.tag(end + 1).startswith(("JJ", "VBN"))  # not: more specifically, the mill
         graded = (tag == "JJ" or is_adverb) and before not in ("the", "no", "any") and sentence.small[i] in ("more", "less")
-        return graded or (tag == "JJ" and before == "the")
+        return graded or (tag == "JJ" and before == "the" and sentence.small[i] in ("most", "least"))
     if follows == "verb":
         return _goes_with_verb(sentence, i, end)
     if follows == "time":
