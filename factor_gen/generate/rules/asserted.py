@@ -17,6 +17,7 @@ _ANY_TIME = re.compile(
 )
 _ASKED = re.compile(r"\bon (?:which|what|whose|how|whether|who|where)\b|, (?:which|whose) (?!of\b)\w+s (?:are|were|have)\b")
 _OPEN_CONDITION = re.compile(r"[^\s,;:.(] (?:if|unless|whether) [^;:.]*$")  # up to the end, whatever commas follow
+_NEXT = re.compile(r"[.!?][\"”’)]* [A-Z“\"]")
 _BRACKETS = re.compile(r"\([^()]*\)")
 _WORD = re.compile(r"n['’]t\b|\w+?(?=n['’]t\b)|\w+")
 _FLIPS = ("negation removed", "negation added")
@@ -52,9 +53,11 @@ def _at_odds(sentence: Sentence, edit: Edit, start: int, end: int) -> bool:
     later = sentence.text[end : end + _NEAR]
     if _has("denying", sentence.text[start:end]) and not _has("denying", edit.replacements[0].new) and _has("denied only", later):
         return True
-    if edit.operator == "antonym":
-        return _has("giving reasons", later)
+    if edit.operator in ("antonym", "adverb", "comparison", "property") and _has("giving reasons", later):
+        return True
     denies = edit.operator == "negation added" or (edit.operator == "adverb" and edit.type == PREDICATE)
+    if denies and (_has("some of all", _clause(sentence, start)) or _NEXT.search(sentence.text, end)):
+        return True  # some boats are not green, and some are
     return denies and end <= sentence.last_consequence
 
 
@@ -71,7 +74,7 @@ def _supposed(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:
     clause = _clause(sentence, start)
     if (edit.type != COREFERENCE and not sentence.is_past and _ANY_TIME.search(clause)) or _has("supposing", clause):
         return True
-    if _ASKED.search(clause) or (edit.operator in _FLIPS and clause.lower().lstrip().startswith("as ")):
+    if _ASKED.search(clause) or (edit.type == PREDICATE and clause.lower().lstrip().startswith("as ")):
         return True
     return _OPEN_CONDITION.search(sentence.text[max(0, start - _NEAR) : start]) is not None
 

@@ -169,6 +169,12 @@ def _is_whole(sentence: Sentence, entity: Entity) -> bool:
         or (_is_capital(sentence, j + 1) and after.startswith(f" {sentence.tokens[j + 1].text}"))
     ):
         return False
+    if (
+        entity.kind == PERSON
+        and following in (",", ".", "!", "?")
+        and sentence.word(i - 1) in (",", "sir", "lady", "dear", "lord")
+    ):
+        return False  # said to somebody
     name_ends = {each.end for each in sentence.entities if each.kind in NAMES}
     if entity.kind == PLACE and (
         sentence.tag(j + 1).startswith(("NN", "JJ"))  # Hong Kong stocks: a word like a nationality, which few places have

@@ -90,7 +90,7 @@ def _forbidden(sentence: Sentence) -> Iterator[Edit]:
     for i in (0, *commas[:1]):
         word = sentence.word(i)
         if (
-            word in {"", *WORDS["not forbidden"]}
+            word in {"", *WORDS["not forbidden"], *WORDS["function words"]}
             or word not in lemmas(word, "VERB")
             or not sentence.is_free(*sentence.span(i, i + 1))
         ):

@@ -49,8 +49,12 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
     if sentence.text[start:stop].lower().replace(",", "").split() != [w for w in sentence.small[i:end] if w != ","]:
         return False
     tag, word, kind, before = sentence.tag(end), sentence.word(end), sentence.kind_at(end), sentence.word(i - 1)
-    if before == "even":
-        return False  # even after
+    if before in ("even", "just", "least", "most", "than") or (
+        before in ("and", "or") and end == i + 1 and sentence.tag(i) == "RB"
+    ):
+        return False  # even after, at least once, together and simultaneously
+    if follows == "clause" and sentence.small[i] != "because" and sentence.is_past:
+        return False  # it closed unless it rained
     if end == i + 1 and sentence.tag(i) == "RB" and (word in _CLINGS or before in ("than", "as")):
         return False  # immediately before, than previously
     if sentence.small[i] == "following" and sentence.tag(i - 1) in ("DT", "IN", "PRP$", "CC", "JJ"):
@@ -67,12 +71,12 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
     if follows in ("plural", "singular"):
         return tag == {"plural": "NNS", "singular": "NN"}[follows] and before not in WORDS["before quantities"]
     if follows == "infinitive":
-        return tag == "VB" and sentence.tag(i) == "MD" and word not in ("need", "want")
+        return tag == "VB" and sentence.tag(i) == "MD" and word not in WORDS["wishes"]
     if follows == "plurals":
         head = next((at for at in range(end, len(sentence.tokens)) if sentence.tag(at).startswith("NN")), end)
         return _is_noun_phrase(sentence, end) and sentence.tag(head) == "NNS"
     if follows == "end":
-        return word in (".", ",", ";", "") or tag in ("IN", "CC")
+        return word != "as" and (word in (".", ",", ";", "") or tag in ("IN", "CC"))
     if follows == "object":
         return tag.startswith(("DT", "NN", "JJ", "PRP", "CD", "VBG")) or bool(kind)
     if follows == "past":  # of one subject: she never did

@@ -40,8 +40,7 @@ def noun(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
                 continue
             if _is_said_again(sentence, i, end) or _sex_is_told(sentence, words[-1]):
                 continue
-            is_one = sentence.word(i - 1) in ("a", "an")  # of a thing that is counted, which not every noun is
-            fit = [each for each in others if not _heard(each, words, sentence) and sentence.takes(i, end, each, in_slot=is_one)]
+            fit = [each for each in others if not _heard(each, words, sentence) and sentence.takes(i, end, each, in_slot=True)]
             old = " ".join(words)
             for new in sentence.drawn(rng, old, fit)[:2]:
                 if keeps_sense(sentence, i, old):
