@@ -25,7 +25,7 @@ CODE = [
 ]
 TOWN = [
     "The school has a small garden. The library of the town is old, and so is the school of the town.",
-    "A large garden lies there.",
+    "A large garden lies there. There is a small school for children.",
 ]
 
 
