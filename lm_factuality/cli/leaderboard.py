@@ -51,6 +51,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     again.add_argument("--rows", type=int, default=20, metavar="N", help="of each task (default %(default)s)")
     again.add_argument("--model_args", default="", metavar="ARGS", help="added to the submission's, such as pretrained=FOLDER")
     again.add_argument("--seed", type=int, default=0, metavar="N", help="draws other rows (default %(default)s)")
+    _add_rules(again)
     beginning = add_action(actions, "leaderboard init", "write the skeleton of a repository of submissions", _init)
     beginning.add_argument("folder", type=Path, metavar="DIR", help="folder to write to")
     beginning.add_argument("--suite", metavar="REQUIREMENT", help="what pip installs there (default: this version)")
@@ -150,7 +151,8 @@ def _rerun(parsed: argparse.Namespace) -> int:
     from lm_factuality.ground.console import print_table
     from lm_factuality.leaderboard.rerun import BESIDE, rerun
 
-    tasks = rerun(parsed.submission.resolve(), parsed.rows, parsed.model_args, parsed.seed).tasks
+    _check_rules(parsed)
+    tasks = rerun(parsed.submission.resolve(), parsed.rows, parsed.model_args, parsed.seed, parsed.rules).tasks
     columns = ("task", "#rows", "#same", "outcome", "compared")
     print_table(f"{parsed.submission}, run again", columns, [tuple(map(str, each)) for each in tasks])
     sys.stdout.write(f"Written to {parsed.submission}{BESIDE}\n")

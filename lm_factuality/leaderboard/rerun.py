@@ -14,6 +14,7 @@ from judges import LEXICAL
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.files import write_json
 from lm_factuality.ground.settings import STRICT
+from lm_factuality.ground.suite import find_config
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.run import run
 from lm_factuality.harness.samples import read_samples, texts
@@ -39,16 +40,20 @@ class Rerun(BaseModel):
     tasks: tuple[tuple[str, int, int, str, str], ...]
 
 
-def rerun(folder: Path, rows: int, model_args: str = "", seed: int = 0) -> Rerun:
+def rerun(folder: Path, rows: int, model_args: str = "", seed: int = 0, rules: Path | None = None) -> Rerun:
     """Runs ``rows`` of each task again by lm_eval, and writes beside ``folder`` what came of it. ``model_args`` replace those of
-    the submission, such as ``pretrained`` by a local folder; code of a model's own is run only if they say so.
+    the submission, such as ``pretrained`` by a local folder; code of a model's own is run only if they say so. ``rules`` is a
+    folder of rules, if not the suite's; the leaderboard's run config lies beside that folder.
 
     Raises:
         ConfigError, DataError: the submission is not accepted, or cannot be run.
     """
-    checked = check_submission(folder)
+    checked = check_submission(folder, rules)
     if checked.submission is None or checked.refusals or rows < 1:
         raise ConfigError(f"{folder}: {next(map(str, checked.refusals), f'--rows is {rows}, expected 1 or more')}")
+    config = find_config((rules.parent if rules else Path("configs/leaderboard")) / f"{checked.submission.leaderboard}.yaml")
+    if not config.is_file():
+        raise ConfigError(f"{config}: no such file; expected the leaderboard's run config there, beside the folder of its rules")
     (first, *_), tasks, model = read_runs(folder, checked.submission), checked.tasks, checked.submission.model
     is_local = model.revision.startswith("sha256:")
     own = {"pretrained": first.file.model} if is_local else {"pretrained": model.name, "revision": model.revision}
@@ -59,7 +64,7 @@ def rerun(folder: Path, rows: int, model_args: str = "", seed: int = 0) -> Rerun
     # Nobody judges what is only predicted, but judged tasks want a judge.
     metadata = {"judge": LEXICAL, "thinking_tokens": max(map(thinking_tokens_of, tasks.values()))}
     with tempfile.TemporaryDirectory() as out:
-        given = ["--config", f"configs/leaderboard/{checked.submission.leaderboard}.yaml", "--output_path", out, "--predict_only"]
+        given = ["--config", str(config), "--output_path", out, "--predict_only"]
         given += ["--model", model.backend, "--model_args", arguments, "--metadata", json.dumps(metadata)]
         run([*given, "--samples", json.dumps(drawn), *(["--apply_chat_template"] if first.has_template else [])])
         found = {task.task: task for file in read_results_files([Path(out)]) for task in file.tasks}

@@ -13,7 +13,7 @@ from lm_factuality.ground.errors import ConfigError
 from lm_factuality.leaderboard.rerun import BESIDE, _is_same, rerun, rerun_of
 from lm_factuality.leaderboard.site.build import MARK, build_site
 from lm_factuality.leaderboard.site.entries import digest_of
-from tests.conftest import TASKS
+from tests.conftest import REPOSITORY, TASKS
 from tests.leaderboard.conftest import Forger
 from tests.leaderboard.reseal import read_rows, reseal, write_rows
 
@@ -59,6 +59,20 @@ def test_invented_log_probabilities_differ(submissions: Path, capsys) -> None:
     assert main(["leaderboard", "rerun", str(forger.folder), "--rows", "2", "--model_args", f"pretrained={folder}"]) == 1
     assert "sample_factor 2 0 differs" in " ".join(capsys.readouterr().out.split())
     assert "sample_factor differs (0 of 2)" in rerun_of(forger.folder, digest_of(forger.folder))
+
+
+def test_rules_of_ones_own(submissions: Path, tmp_path: Path, capsys) -> None:
+    """They have the run config beside their folder, as the suite's do; without it nothing is run."""
+    own, folder = submissions / "own", Path("configs/leaderboard")
+    leaderboard = json.loads((own / "submission.json").read_text(encoding="utf-8"))["leaderboard"]
+    rules = Path(shutil.copytree(REPOSITORY / folder / "rules", tmp_path / "rules"))
+    with pytest.raises(ConfigError, match=f"{leaderboard}.yaml: no such file; expected the leaderboard's run config"):
+        rerun(own, 1, rules=rules)
+    shutil.copy(REPOSITORY / folder / f"{leaderboard}.yaml", tmp_path)
+    assert main(["leaderboard", "rerun", str(own), "--rows", "1", "--rules", str(rules)]) == 0
+    (rules / f"{leaderboard}.yaml").unlink()
+    assert main(["leaderboard", "rerun", str(own), "--rules", str(rules)]) == 1
+    assert f"no leaderboard is called '{leaderboard}'" in capsys.readouterr().err
 
 
 def test_what_is_not_accepted_is_not_run(submissions: Path) -> None:
