@@ -222,8 +222,8 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
     if value is None:
         return None
     measure, benchmark = measure_of(task, metric), find_benchmark(task.kind)
-    if benchmark is None and metric.startswith("acc"):
-        measure = ACCURACY
+    if benchmark is None:  # other people's scores: nobody knows what they are
+        measure = ACCURACY if metric.startswith("acc") else Measure("unknown", "unknown", -math.inf, math.inf)
     counted = benchmark.counted(task, metric) if benchmark else task.effective
     ends = None if stderr is None else interval_of(measure, value, stderr, counted)
     low, high = ends or (None, None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lm_factuality import __version__
 from lm_factuality.cli.actions import Command, add_action
 from lm_factuality.ground.console import print_table
-from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from lm_factuality.ground.published import Source
@@ -127,6 +127,8 @@ def fetch_references(parsed: argparse.Namespace) -> int:
     from lm_factuality.retrieval.references.links import collect_links, read_urls
 
     if parsed.report:
+        if parsed.report.suffix.lower() != ".json":
+            raise ConfigError(f"--report {parsed.report}: expected a name that ends in .json, which it is")
         check_writable(parsed.report.parent, "the report")  # before hours of fetching
     manners = read_settings(Manners, {name: getattr(parsed, name) for name in ("delay", "user_agent", "obeys_robots")}, _NAME)
     allowed = frozenset(map(parse_endpoint, parsed.allow_address))

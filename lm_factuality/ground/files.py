@@ -9,6 +9,7 @@ import re
 import shutil
 import socket
 import tempfile
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -51,6 +52,7 @@ def whole_file(
             part.unlink()
 
 
+_BEGAN = time.time()
 _MACHINE = f"{zlib.crc32(socket.gethostname().encode()):08x}"  # several may share a folder, and number their processes alike
 _PART = re.compile(r"\.(.*)\.([0-9a-f]{8})\.(\d+)\.part(\.old)?")
 
@@ -66,9 +68,12 @@ def _sweep(folder: Path) -> None:
     where nothing took its place."""
     for path in folder.glob(".*.part*"):
         found = _PART.fullmatch(path.name)
-        if found is None or found[2] != _MACHINE or is_alive(int(found[3])):
+        if found is None or found[2] != _MACHINE:
             continue
         with contextlib.suppress(OSError):  # another process was faster, or it is not ours to remove
+            is_own = int(found[3]) == os.getpid()  # or of one before it: in containers, every process has the same number
+            if path.stat().st_mtime > _BEGAN if is_own else is_alive(int(found[3])):
+                continue
             if found[4] and not (whole := folder / found[1]).exists():
                 path.replace(whole)
             elif path.is_dir():

@@ -14,6 +14,8 @@ from lm_factuality.ground.errors import ConfigError, FactualityError, ModelError
 from lm_factuality.harness.internals import internal
 
 _PATHS = ("/", "./", "../", "~")  # how a path begins that is no name on the Hub
+_WRITTEN = ("folder", "dir", "cache", "store")  # how an argument ends that may name what is yet to be made
+_LOADING = ("hf", "vllm", "sglang")  # how classes begin that take a checkpoint's name on the Hub, or its folder
 _DEVICES = ("nvidiactl", "nvidia0", "dxg", "kfd")  # below /dev where CUDA or ROCm has something to work with
 _BUILDS = {"corpus", "generate", "select", "choose"}  # sections of factor-gen's configs
 _COMMON = (
@@ -32,14 +34,15 @@ def check_model(name: str, arguments: Mapping[str, Any], device: str) -> None:
     if name not in known:
         raise ConfigError(f"--model {name}: no such model class{did_you_mean(name, known)}; known: {', '.join(known)}")
     for key, value in arguments.items():
-        path = Path(value).expanduser() if isinstance(value, str) and value.startswith(_PATHS) else None
+        is_read = isinstance(value, str) and value.startswith(_PATHS) and not key.endswith(_WRITTEN)
+        path = Path(value).expanduser() if is_read else None
         if path is not None and not path.exists():
             beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
             raise ModelError(f"--model_args {key}={value}: no such file or folder{did_you_mean(path.name, beside)}")
     checkpoint = arguments.get("pretrained")
     if name.startswith("hf") and not checkpoint:
         raise ConfigError(f"--model {name}: which one? Add --model_args pretrained=NAME, of a model on the Hub, or of a folder")
-    if isinstance(checkpoint, str):
+    if isinstance(checkpoint, str) and name.startswith(_LOADING) and "://" not in checkpoint:
         _check_checkpoint(checkpoint, arguments)
     device = str(arguments.get("device") or device)
     has_gpu = sys.platform != "linux" or any(Path("/dev", each).exists() for each in _DEVICES)
@@ -51,13 +54,13 @@ def _check_checkpoint(name: str, arguments: Mapping[str, Any]) -> None:
     from huggingface_hub import HfApi, constants, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 
-    where = f"--model_args pretrained={name}"
-    if (folder := Path(name).expanduser()).is_dir():
+    where, within = f"--model_args pretrained={name}", str(arguments.get("subfolder") or "")
+    if (folder := Path(name).expanduser() / within).is_dir():
         if not arguments.get("gguf_file") and not any((folder / each).is_file() for each in ("config.json", "params.json")):
             raise ModelError(f"{where}: a folder without config.json, so no checkpoint as transformers saves it")
         return
     try:
-        if isinstance(try_to_load_from_cache(name, "config.json", revision=arguments.get("revision")), str):
+        if isinstance(try_to_load_from_cache(name, f"{within}/config.json".lstrip("/"), revision=arguments.get("revision")), str):
             return
         if constants.is_offline_mode():
             raise ModelError(f"{where}: no such folder, and not in the Hub's cache, while HF_HUB_OFFLINE asks for no network")

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -58,7 +58,7 @@ def find_configs(target: str, include_path: Sequence[str] = (), may_import: bool
         return
     within = (*within, target)
     config: dict[str, Any] | FactualityError
-    members: Sequence[str] = ()
+    members: Sequence[str | dict[str, Any]] = ()
     if Path(target).suffix.lower() in (".yaml", ".yml"):
         config = _load(Path(target), may_import)
         include_path = [str(Path(os.path.realpath(target)).parent), *include_path]
@@ -74,11 +74,28 @@ def find_configs(target: str, include_path: Sequence[str] = (), may_import: bool
         else:
             config = _load(Path(entry.yaml_path), may_import) if entry.yaml_path else dict(entry.cfg or {})
     if isinstance(config, dict) and isinstance(config.get("task"), list):  # a group
-        members = [str(each["task"] if isinstance(each, dict) else each) for each in config["task"]]
+        members = [*_members(config["task"], suite_tasks(include_path).task_index)]
     for member in members:
-        yield from find_configs(member, include_path, may_import, within)
+        if isinstance(member, str):
+            yield from find_configs(member, include_path, may_import, within)
+        else:
+            yield str(member["task"]), member
     if not members:
         yield target, config
+
+
+def _members(listed: Sequence[Any], known: Container[str]) -> Iterator[str | dict[str, Any]]:
+    """The names in a group, those in groups that are written out within it too, and the tasks that are: these are lm_eval's to
+    make, whatever their class."""
+    for each in listed:
+        if not isinstance(each, dict):
+            yield str(each)
+        elif "group" in each and each["group"] not in known:
+            yield from _members(each.get("task") or (), known)
+        elif "dataset_path" in each and each["task"] not in known:
+            yield {key: value for key, value in each.items() if key != "class"}
+        else:
+            yield str(each["group"] if "group" in each else each.get("task"))
 
 
 def _load(path: Path, may_import: bool) -> dict[str, Any] | FactualityError:

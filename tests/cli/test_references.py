@@ -108,6 +108,7 @@ def test_nothing_reached_is_an_error(options, site, capsys):
 # arguments after those that work, which they override: what the error must say
 WRONG = {
     "no data": (["--data-dir", "/dev/null"], DataError, "no such file"),
+    "no JSON": (["--report", "links.csv"], ConfigError, "expected a name that ends in .json"),
     "folder of report": (["--report", "/dev/null/links.json"], DataError, "the report cannot be written here"),
     "delay": (["--delay", "-1"], ConfigError, "delay is -1.0"),
     "no delay": (["--delay", "nan"], ConfigError, "delay is nan; expected a number from 0 to 86400"),

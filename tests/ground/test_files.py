@@ -51,3 +51,14 @@ def test_a_folder_that_was_moved_aside_comes_back_if_its_successor_never_came(tm
         raise ZeroDivisionError
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
     assert (tmp_path / "site" / "mark").read_text() == "earlier"
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_killed_process_of_this_ones_number_as_containers_give_it_bars_no_folder(tmp_path: Path, is_old: bool) -> None:
+    (left := half_written(tmp_path / "site", by=os.getpid(), is_old=is_old)).mkdir()
+    (left / "mark").write_text("earlier")
+    os.utime(left, (1, 1))
+    with whole_folder(tmp_path / "site", "mark") as part:
+        (part / "mark").write_text("whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+    assert (tmp_path / "site" / "mark").read_text() == "whole"

@@ -9,6 +9,7 @@ import pytest
 from lm_factuality.cli import main
 from lm_factuality.cli.validate import validate
 from lm_factuality.harness import before
+from lm_factuality.harness.tasks import find_configs
 from tests.conftest import REPOSITORY, TASKS
 
 CHECKPOINT = str(TASKS / "sample" / "models" / "larger")
@@ -69,6 +70,46 @@ def test_models(said, options, expected, tmp_path, monkeypatch):
     for name in ("larger", "checkpoints"):
         (tmp_path / name).mkdir()
     assert expected in said("--tasks", "sample_factor", **options)
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments"),
+    [
+        ("hf", {"pretrained": CHECKPOINT, "offload_folder": "./offload", "cache_dir": "~/none/yet"}),
+        ("hf", {"pretrained": str(TASKS / "sample" / "models"), "subfolder": "larger"}),
+        ("local-completions", {"pretrained": "my-model", "base_url": "http://127.0.0.1:1/v1/completions"}),
+        ("vllm", {"pretrained": "s3://bucket/model"}),
+    ],
+    ids=str,
+)
+def test_models_that_only_who_loads_them_can_judge(model, arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    import lm_eval.models  # noqa: F401  fills the registry
+
+    before.check_model(model, arguments, "cpu")
+
+
+GROUP = """group: mine
+task:
+  - group: within
+    task: [sample_factor, {task: sample_felm, num_fewshot: 0}]
+  - group: written
+    task:
+      - {task: made_here, dataset_path: nobody/has-it, output_type: loglikelihood}
+  - group: deep_in
+"""
+
+
+def test_groups_that_are_written_out_within_a_group_are_lm_evals_to_read(said, tmp_path):
+    (tmp_path / "mine.yaml").write_text(GROUP, encoding="utf-8")
+    (tmp_path / "deep.yaml").write_text("group: deep_in\ntask: [sample_factor_perplexity]\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match="goes on to load"):
+        said("--tasks", "mine", "--include_path", str(tmp_path))
+    assert [name for name, _ in find_configs("mine", [str(tmp_path)])] == [
+        *("sample_factor", "sample_felm", "made_here", "sample_factor_perplexity")
+    ]
+    (tmp_path / "mine.yaml").write_text(GROUP.replace("[sample_factor,", "[sample_facto,"), encoding="utf-8")
+    assert "did you mean sample_factor" in said("--tasks", "mine", "--include_path", str(tmp_path))
 
 
 def test_a_gpu_that_is_not_there(said, monkeypatch):

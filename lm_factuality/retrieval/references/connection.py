@@ -169,18 +169,22 @@ async def read_body(response: httpx.Response, most: int) -> bytes:
 
 
 _GZIP = b"\x1f\x8b"
+_BLOCK = 4096  # bytes that are decompressed at a time: of many small members each would copy all that follows it
 
 
 def _inflated(sent: bytes, most: int) -> bytes:
     """Up to ``most`` bytes of gzip, one member after another, zlib, or raw deflate, which some servers send by that name."""
     is_zlib = sent[0] & 0x0F == zlib.DEFLATED and int.from_bytes(sent[:2], "big") % 31 == 0
     bits = 32 + zlib.MAX_WBITS if is_zlib or sent.startswith(_GZIP) else -zlib.MAX_WBITS
-    body = b""
-    while True:
+    body, place = bytearray(), 0
+    while place == 0 or sent.startswith(_GZIP, place):  # there may be padding after the last member
         inflater = zlib.decompressobj(bits)
-        body += inflater.decompress(sent, most - len(body))
-        sent = inflater.unused_data
-        if len(body) == most or (inflater.eof and not sent.startswith(_GZIP)):  # there may be padding after the last member
-            return body
-        if not inflater.eof:
-            raise EOFError
+        while not inflater.eof:
+            if place == len(sent):
+                raise EOFError
+            block = sent[place : place + _BLOCK]
+            body += inflater.decompress(block, most - len(body))
+            if len(body) == most:
+                return bytes(body)
+            place += len(block) - len(inflater.unused_data)
+    return bytes(body)

@@ -139,3 +139,7 @@ def test_a_score_of_few_rows_is_withheld() -> None:
     page = table_pages(to_board([entry("a/one", score(0.8, counted=9))]), "Board")["index.html"]
     assert "<b>80.0</b>" not in page
     assert "of 9 rows" in page
+    (one,) = [entry("a/one", score(0.8, counted=9))]
+    page = model_page([one], to_board([one]), "Board", None)
+    assert "<b>80.0</b>" not in page
+    assert "too few of 9 rows" in page

@@ -20,6 +20,7 @@ import pytest
 
 from lm_factuality.ground.errors import DataError
 from lm_factuality.retrieval.references.cache import ReferenceCache
+from lm_factuality.retrieval.references.connection import _inflated
 from lm_factuality.retrieval.references.fetcher import Manners, fetch_references
 from tests.conftest import half_written
 from tests.retrieval.references.conftest import PAGE, SENTENCE, make_pdf, page, redirect, zipped
@@ -113,6 +114,15 @@ def test_no_cookie_is_taken_from_one_page_to_the_next(site, fetch):
     fetch(site.url("/x"))
     fetch(site.url("/y"))
     assert [path for path, _, headers in site.log if path != "/robots.txt" and "Cookie" not in headers] == ["/x", "/page", "/y"]
+
+
+def test_the_time_for_a_body_of_many_members_is_in_proportion_to_it():
+    def seconds(count):
+        began = time.process_time()
+        assert _inflated(gzip.compress(b"") * count, 1_000_000) == b""
+        return time.process_time() - began
+
+    assert min(seconds(60_000) for _ in range(2)) < 12 * min(seconds(10_000) for _ in range(3))
 
 
 def test_pages_beyond_the_limit_are_left_out_and_it_says_so(site, fetch):
