@@ -3,6 +3,7 @@ its tasks, with the section that the page of any benchmark can have."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
