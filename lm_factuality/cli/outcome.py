@@ -88,7 +88,10 @@ def _next(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> 
         advised |= {command.replace(named, given if finished.judge else named) for command in commands if command}
     yield from (f"To know how far to trust its judge: {command}" for command in sorted(advised))
     if finished.output and any(task.metrics for task, _ in tasks):
-        report = ["report", str(finished.output), "--out", str(finished.output.parent / f"{finished.output.stem}-report")]
+        read, name = finished.output, finished.output.resolve().name
+        if read.suffix == ".json":  # which lm_eval writes with the date in its name
+            read, name = finished.path or read, read.stem
+        report = ["report", str(read), "--out", str(finished.output.parent / f"{name}-report")]
         yield f"To look at it: {shlex.join(['lm-factuality', *report])}"
         if not any(task.samples for task, _ in tasks):
             yield "With --log_samples in the run the report shows each sample."

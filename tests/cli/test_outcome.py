@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 
 import pytest
 
@@ -98,6 +99,21 @@ def test_what_to_do_next(screen, kept):
     samples = path.parent / "samples_b_2026-01-01T00-00-00.jsonl"
     assert f"lm-factuality judge felm_gen --samples {samples} --judge CONFIG --out {samples.with_suffix('')}" in found
     assert "Outcome" not in found
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("v1.2", "report v1.2 --out v1.2-report"),
+        ("one.json", "report {path} --out one-report"),
+        (".", "report . --out out-report"),
+    ],
+)
+def test_the_report_that_is_advised_is_of_what_is_there(screen, kept, monkeypatch, output, said):
+    path, folder = kept
+    monkeypatch.chdir(folder)
+    found = screen({"my_factor": ("factor", FACTOR, {}, 18, 18)}, path=path, output=Path(output))
+    assert f"lm-factuality {said.format(path=path)}\n" in found
 
 
 def test_tasks_of_others_have_no_screen(screen):

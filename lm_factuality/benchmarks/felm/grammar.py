@@ -1,7 +1,7 @@
 """The grammar that the prompts state: a line ``Answer:``, and behind it the ids of the wrong units separated by commas, or
 ALL_CORRECT.
 
-Read as the same: a heading "Answer" over them; ``\boxed{2}``; a JSON object with the key ``answer``; ranges; "segments 2 and 3";
+Read as the same: a heading "Answer" over them; ``\\boxed{2}``; a JSON object with the key ``answer``; ranges; "segments 2 and 3";
 one id a line; "No errors found" for ALL_CORRECT. An explanation may follow if it names no further unit and takes nothing back. Of
 several answers the last counts if the others that can be read say the same. Anything else has no reading, and says why.
 """
