@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lm_factuality.cli.actions import Command
 from lm_factuality.ground.console import print_table
-from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.errors import ConfigError, DataError, printable
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def compare(parsed: argparse.Namespace) -> int:
             print_table(*table)
         else:
             sys.stdout.writelines(f"{note}\n" for note in table.notes)
-    sys.stdout.writelines(f"{note}\n" for note in left_out)
+    sys.stdout.writelines(f"{printable(note)}\n" for note in left_out)
     if parsed.plots:
         written, notes = draw(runs, figures, parsed.plots, parsed.plot_format)
         if not written:

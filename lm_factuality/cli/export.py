@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lm_factuality.cli.actions import Command, add_action
 from lm_factuality.ground.console import plural
-from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from lm_factuality.harness.outputs import ResultsFile
@@ -64,7 +64,7 @@ def export(parsed: argparse.Namespace) -> int:
     written, left_out = parsed.export(parsed, files)
     sys.stdout.write("".join(f"{path}\n" for path in written))
     sys.stdout.write(f"{plural(len(written), 'file')}, valid by the schema\n")
-    sys.stdout.writelines(f"Left out: {each}\n" for each in left_out)
+    sys.stdout.writelines(f"Left out: {printable(each)}\n" for each in left_out)
     return 0
 
 

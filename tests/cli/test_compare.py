@@ -9,6 +9,7 @@ import pytest
 from lm_factuality.cli import main
 from tests.benchmarks.factor.test_agreement import ONE, TWO, results
 from tests.conftest import REPOSITORY
+from tests.report.results import factor_task, write_results
 
 FIGURES = ["--with", str(REPOSITORY / "configs" / "reproduce" / "factor_figures.yaml")]
 
@@ -21,6 +22,15 @@ def test_published_figures_alone_show_the_papers_pairs(capsys):
     assert re.search(r"EleutherAI/gpt-neo-2\.7B +facebook/opt-2\.7b +9\.00 vs 10\.10 +46\.3 vs 46\.6 +0\.3 +unknown", output)
     assert re.search(r"EleutherAI/gpt-j-6b +facebook/opt-66b +7\.40 vs 7\.60 +53\.5 vs 57\.7 +4\.2 +unknown", output)
     assert "not all token counts are known" in output
+
+
+def test_names_of_tasks_of_others_do_nothing_to_a_terminal(tmp_path, capsys):
+    odd = {**factor_task([True] * 10), "metadata": {}, "results": {"acc,none": 0.5}}
+    path = write_results(tmp_path, {"my_factor": factor_task([True] * 10), "\x1b[2Jodd": odd}, with_samples=False)
+    assert main(["compare", str(path)]) == 0
+    output = capsys.readouterr().out
+    assert "\x1b" not in output
+    assert "Left out: \\x1b[2Jodd is no task of the suite" in output
 
 
 def test_measured_pairs_say_how_sure_they_are(tmp_path, capsys):
