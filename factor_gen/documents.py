@@ -62,7 +62,7 @@ def _read_file(file: CorpusFile, settings: CorpusSettings, filtered: Counter[str
             "convert it, or name others with a pattern such as corpus: my_texts/*.txt"
         )
     if ending == ".csv" and file.path.stat().st_size == 0:
-        raise DataError(f"{file.path}: empty; expected a header and a document a row")
+        raise DataError(f"{file.path}: empty; expected a header and one document per row")
     return _documents(readers[ending](file.path), settings, file.number, filtered)
 
 

@@ -114,7 +114,7 @@ def _make(source: Source, target: StageFolder, number: int) -> None:
 
 
 _LOG = logging.getLogger(__name__)
-_KEPT = "the shards that are finished are kept: the same command goes on with the rest"
+_KEPT = "finished shards are kept: the same command continues with the rest"
 
 
 class StageFailed(FactualityError):

@@ -76,7 +76,7 @@ class FluencyModel:
             ModelError: there is no such model here, or it has no token to begin with.
         """
         device = device or default_device()
-        with loading(f"the language model {name!r}", "or the folder it lies in, or turn the filter off with fluency: none"):
+        with loading(f"the language model {name!r}", "or its folder, or turn the filter off with fluency: none"):
             self._tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
             loaded = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=DTYPE)
         self.model: Any = loaded.to(device).eval()

@@ -141,7 +141,7 @@ def model_identity(name: str, revision: str | None) -> dict[str, Any]:
         return {"model": folder.resolve().name, "sha256": _folder_hash(folder)}
     from transformers import AutoConfig
 
-    with loading(f"the model {name!r}", "or the folder it lies in, or turn the filter off with none"):
+    with loading(f"the model {name!r}", "or its folder, or turn the filter off with none"):
         config = AutoConfig.from_pretrained(name, revision=revision)
     return {"model": name, "revision": getattr(config, "_commit_hash", None) or revision}
 

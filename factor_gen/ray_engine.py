@@ -171,5 +171,5 @@ def _readable(error: BaseException) -> StageFailed:
     last = str(error).strip().splitlines()[-1]
     return StageFailed(
         f"Ray could not make every shard: {type(error).__name__}: {last}\n"
-        "the shards that are finished are kept: start the build again to go on"
+        "finished shards are kept: start the build again to continue"
     )

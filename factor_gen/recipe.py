@@ -119,7 +119,7 @@ def _checked(text: str) -> str:
     try:
         return text if not is_template(text) or _ENVIRONMENT.compile(text) else ""
     except TemplateError as error:
-        raise ValueError(f"is no template that can be used: {error}") from error
+        raise ValueError(f"is not a usable template: {error}") from error
 
 
 DocumentText = Annotated[Text, AfterValidator(_checked)]

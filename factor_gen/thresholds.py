@@ -45,7 +45,7 @@ def read_labelled(path: Path, label: str, score: str | None = None) -> list[Labe
         )
     problems: list[str] = []
     found = [_sample(row.location, row.values, label, score, problems) for row in rows]
-    refuse(problems, "problems", "mend these values, or leave the rows out")
+    refuse(problems, "problems", "fix these values, or leave the rows out")
     return found
 
 
@@ -71,7 +71,7 @@ def _sample(where: str, row: Mapping[str, Any], label: str, score: str | None, p
         if not isinstance(text, str) or not (text.strip() or column == "prefix"):
             problems.append(f"{where}: {column} is empty or no text")
         elif whole(text) != text:
-            problems.append(f"{where}: {column} holds half of a surrogate pair, which is no character")
+            problems.append(f"{where}: {column} holds half of a surrogate pair, which is not a character")
     kind = row.get("type") or ""
     if kind and kind not in ERROR_TYPES:
         close = did_you_mean(str(kind), ERROR_TYPES)

@@ -154,7 +154,7 @@ class JudgeConfig:
             yield "a cascade has first: JUDGE.yaml, then: JUDGE.yaml, and unsure: [0.2, 0.8] or calibrated"
             return
         if "cascade" in (self.first.backend, self.then.backend):
-            yield "a cascade is no part of another cascade"
+            yield "a cascade cannot be part of another cascade"
         elif self.first.capabilities.reads_prompts:
             yield f"first: {self.first.name} reads prompts; expected one that gives probabilities: backend classifier, or lexical"
         if self.then.verdicts != "text":

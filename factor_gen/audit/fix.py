@@ -127,7 +127,7 @@ def check_left(path: Path, fixed: Fixed) -> None:
         reasons = "; ".join(f"{reason}: {count:,}" for reason, count in fixed.dropped.items())
         raise DataError(
             f"--fix {path}: no row would be left, so nothing is written ({reasons}); the table above names some of the rows: "
-            "mend the file itself"
+            "fix the file itself"
         )
 
 

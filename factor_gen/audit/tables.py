@@ -50,7 +50,7 @@ def conclusion(audit: Audit, name: str) -> list[str]:
         advice = ": never show a model all of them, or build with choose: {hide_centre: true}" if central.is_above_chance else ""
         lines.append(
             f"Of all choices of a row, knowing nothing picks the true one in {_floor(audit)}{even}. "
-            f"Whoever compares them finds it in {shown(central.accuracy)}{advice}."
+            f"Comparing them finds it in {shown(central.accuracy)}{advice}."
         )
     flagged, distance = len({flag.index for flag in audit.flags}), audit.distance
     spread = f"{shown(distance.mean, '.1f')} ± {shown(distance.deviation, '.1f')}"
@@ -75,7 +75,7 @@ def _floor(audit: Audit) -> str:
 def baseline_table(audit: Audit, name: str) -> Table:
     """How many pairs each baseline wins, whether that is more than chance, and how often it picks the true one of all choices."""
     rows: list[tuple[str, ...]] = []
-    notes = [f"chance: 50% of pairs; of all choices {_floor(audit)}, which word weights drawn by lot pick"]
+    notes = [f"chance: 50% of pairs; of all choices {_floor(audit)}, which random word weights pick"]
     for family, explanation in FAMILIES.items():
         members = [each for each in audit.baselines if each.family == family]
         if members:
@@ -86,7 +86,7 @@ def baseline_table(audit: Audit, name: str) -> Table:
             cells = [cell for value, ends in (pairs, picks) for cell in (shown(value), interval(ends))]
             rows.append((each.name, *cells, verdict(each)))
     notes.append(
-        "p: one-sided, of pairs, against signs drawn by lot for each document; corrected by Holm for all baselines that count "
+        "p: one-sided, of pairs, against random signs for each document; corrected by Holm for all baselines that count "
         "together. Ties count half. What learns is tested where it learns from earlier fifths of the documents alone"
     )
     if audit.slight:

@@ -41,7 +41,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the user's cache)")
     parser.add_argument("--fix", type=Path, metavar="OUT", help="write a cleaned copy (.csv, .jsonl or .parquet)")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write everything that was found")
-    parser.add_argument("--rows", type=Path, metavar="OUT", help="write flagged rows, one a line (JSONL)")
+    parser.add_argument("--rows", type=Path, metavar="OUT", help="write flagged rows, one per line (JSONL)")
     parser.add_argument(
         "--sample",
         type=at_least(1),

@@ -29,16 +29,14 @@ _FILES = {
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", type=Path, help="YAML with the corpus and the settings")
-    parser.add_argument(
-        "--out", type=Path, required=True, help="folder for the benchmark; a build that was stopped goes on in it"
-    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for the benchmark; an interrupted build resumes in it")
     parser.add_argument(
         "--engine", choices=("local", "ray"), help="local processes, or Ray's on many machines (default: the YAML's)"
     )
-    parser.add_argument("--workers", type=at_least(1), help="processes, or actors a stage (default: the YAML's, or one a core)")
+    parser.add_argument("--workers", type=at_least(1), help="processes, or actors per stage (default: the YAML's, or the cores)")
     parser.add_argument("--documents", type=at_least(1), help="read this many documents at most")
     parser.add_argument("--seed", type=at_least(0), help="instead of the YAML's")
-    parser.add_argument("--restart", action="store_true", help="throw away what an earlier build left in the folder")
+    parser.add_argument("--restart", action="store_true", help="discard what an earlier build left in the folder")
     parser.add_argument(
         "--until",
         choices=ALL_STAGES,
@@ -69,7 +67,7 @@ def _next(settings: BuildSettings, parsed: argparse.Namespace, is_whole: bool) -
     """What to type after a build."""
     out = shlex.quote(str(parsed.out))
     if not is_whole:
-        return [f"Stopped after {parsed.until}; its shards are in {parsed.out / 'stages'}. The same without --until goes on."]
+        return [f"Stopped after {parsed.until}; its shards are in {parsed.out / 'stages'}. To continue, leave out --until."]
     task = f"--include_path {out} --tasks {settings.name}"
     return [
         "Next, score a model on it, and see what it gives away:",

@@ -86,7 +86,7 @@ BACKENDS: Mapping[str, Entry] = {
     "classifier": Entry(
         "judges.backends.classifier:ClassifierBackend",
         ("model", "family", "revision", "window", "threshold", "batch_size", "device"),
-        model_is="a model on the Hub, or where it lies",
+        model_is="a model on the Hub, or its folder",
         capabilities=Capabilities(reads_prompts=False, kinds=_BY_EVIDENCE, needs_evidence=True, runs_here=True),
     ),
     "cascade": Entry("judges.backends.cascade:CascadeBackend", ("first", "then", "unsure", "error")),

@@ -110,7 +110,7 @@ async def _bounded(response: Any) -> None:
     response.aiter_bytes = read
 
 
-AGAIN = "what was answered is kept: run the same command again to go on"
+AGAIN = "answers so far are kept: run the same command again to continue"
 _RETRIED = {408, 409, 425, 429}  # and 5xx
 _DOWN = {401, 402, 403, 404, 405}
 _LONGEST_QUOTE = 300  # characters of a server's message

@@ -26,7 +26,7 @@ _SPARE = 8  # tokens, where joined texts have others than each has alone
 _FEWEST = 16  # tokens of passages without which a claim is not worth asking about
 _READABLE = 0.5  # probability that the first word is 1 or 0
 _NEITHER = "the model answers neither 1 nor 0"
-_OTHERWISE = "the folder it lies in, or --nli lexical"
+_OTHERWISE = "its folder, or --nli lexical"
 _T5 = "; tokenizers of T5 may need: pip install sentencepiece protobuf"
 _FLAN = "google/flan-t5-base"
 
@@ -156,14 +156,14 @@ def load_model(
 def _refuse_missing(name: str, keys: Collection[str]) -> None:
     """transformers would make up the weights that a checkpoint does not have."""
     if keys:
-        raise ModelError(f"{name}: has no weights for {', '.join(sorted(keys)[:3])}; is it of the family that it is taken for?")
+        raise ModelError(f"{name}: has no weights for {', '.join(sorted(keys)[:3])}; does it belong to that family?")
 
 
 def load_classifier(
     name: str,
     revision: str | None = None,
     device: str | None = None,
-    otherwise: str = "or the folder it lies in",
+    otherwise: str = "or its folder",
     dtype: torch.dtype | None = None,
 ) -> tuple[Any, Any, int]:
     """(model, tokenizer, tokens that the model takes) of the sequence classifier ``name``, in bfloat16 on a GPU unless ``dtype``
@@ -177,7 +177,7 @@ def load_classifier(
         config = AutoConfig.from_pretrained(name, revision=revision)
         if not any(each.endswith("ForSequenceClassification") for each in config.architectures or ()):
             raise ModelError(
-                f"{name}: {', '.join(config.architectures or ['a model'])} is no inference model; expected a sequence classifier "
+                f"{name}: {', '.join(config.architectures or ['a model'])} is not an inference model; expected a classifier "
                 "such as microsoft/deberta-large-mnli, or a T5 such as google/t5_xxl_true_nli_mixture"
             )
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)

@@ -49,7 +49,7 @@ def _load(point: EntryPoint) -> Benchmark:
     try:
         found = point.load()
     except Exception as error:  # whatever a package of others raises
-        cure = "mend or uninstall the package that brings it"
+        cure = "fix or uninstall the package that brings it"
         raise ConfigError(f"{where}: cannot be loaded: {type(error).__name__}: {error}; {cure}") from error
     if not isinstance(found, Benchmark):
         raise ConfigError(f"{where}: found a {type(found).__name__}, expected a Benchmark")

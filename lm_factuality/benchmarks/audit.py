@@ -117,7 +117,7 @@ def _past_limits(written: str, expected: Expected) -> str | None:
     most += room if is_thought else 0
     stops = [] if is_thought else limits.get("until") or []
     if stop := next((each for each in ([stops] if isinstance(stops, str) else stops) if each and each in text), None):
-        return f"an answer goes on behind {stop!r}, where it ends"
+        return f"an answer continues after {stop!r}, where it ends"
     if expected.count is not None and (found := expected.count(text)) > _RETOKENIZED[0] * most + _RETOKENIZED[1]:
         return f"an answer has {found} tokens, at most {most} were to be written"
     size = sum(min(_RUN, len(list(run))) for _, run in groupby(text))

@@ -11,9 +11,9 @@ from lm_factuality.ground.files import write_lines
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("extract",), help="take the claims out of every segment")
+    parser.add_argument("action", choices=("extract",), help="extract the claims of every segment")
     parser.add_argument("--judge", required=True, metavar="CONFIG", help="a judge's YAML, or 'rules'")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSONL to write, one row of FELM a line")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSONL to write, one row of FELM per line")
     parser.add_argument("--data-dir", metavar="DIR", help="local folder with all.jsonl, instead of a download")
     parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the shared store)")
     parser.add_argument("--max-tokens", type=int, default=1500, help="for one row's claims (default %(default)s, appendix D)")

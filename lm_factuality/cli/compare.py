@@ -53,4 +53,4 @@ def compare(parsed: argparse.Namespace) -> int:
     return 0
 
 
-COMMAND = Command("compare", "put results beside each other and beside published figures", compare, options)
+COMMAND = Command("compare", "compare results with each other and with published figures", compare, options)

@@ -11,7 +11,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS, help="whose completion to print")
+    parser.add_argument("shell", choices=SHELLS, help="the shell to print completion for")
 
 
 def completion(parsed: argparse.Namespace) -> int:

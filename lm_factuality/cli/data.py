@@ -22,7 +22,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, line in (("ls", "list"), ("fetch", "download and check"), ("verify", "check only")):
         action = actions.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]} the published benchmarks.")
-        action.add_argument("names", nargs="*", metavar="NAME", help="of 'data ls', or a pattern; all if none is named")
+        action.add_argument("names", nargs="*", metavar="NAME", help="a name from 'data ls', or a pattern (default: all)")
         if name == "verify":
             action.add_argument("--data-dir", help="verify the files of this folder instead of the downloads")
     _add_fetch_references(actions)
@@ -89,7 +89,7 @@ def _add_fetch_references(actions: Any) -> None:
     parser = add_action(actions, f"data {_NAME}", "fetch the pages that FELM's rows cite and keep their text", fetch_references)
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with FELM's all.jsonl, instead of the download")
-    source.add_argument("--urls", type=Path, metavar="FILE", help="links, one a line, instead of FELM's")
+    source.add_argument("--urls", type=Path, metavar="FILE", help="links, one per line, instead of FELM's")
     parser.add_argument("--cache", "--out", type=Path, metavar="DIR", help="folder for the texts (default: in the suite's cache)")
     parser.add_argument("--report", type=Path, metavar="FILE", help="JSON: every link and what became of it")
     parser.add_argument("--retry-dead", action="store_true", help="ask again for links that were dead before")
@@ -101,7 +101,7 @@ def _add_fetch_references(actions: Any) -> None:
         metavar="TEXT",
         help="who asks; some sites want a way to reach you in it",
     )
-    polite.add_argument("--ignore-robots", action="store_false", dest="obeys_robots", help="fetch what robots.txt excludes, too")
+    polite.add_argument("--ignore-robots", action="store_false", dest="obeys_robots", help="also fetch what robots.txt excludes")
     parser.add_argument(
         "--allow-address",
         action="append",
@@ -147,7 +147,7 @@ def fetch_references(parsed: argparse.Namespace) -> int:
     notes = [f"texts: {cache.folder}"]
     if links.not_links:
         shown = "; ".join(repr(entry[:80]) for entry in links.not_links[:_SHOWN])
-        notes.append(f"{len(links.not_links)} entries of {source} are no links: {shown}")
+        notes.append(f"{len(links.not_links)} entries of {source} are not links: {shown}")
     if dead := sum(reference.is_dead for reference, _ in found):
         notes.append(f"{dead} links are dead; {parsed.report or '--report FILE'} lists them")
     counts = [(name, f"{new:,}", f"{old:,}", meaning) for name, new, old, meaning in report.counts()]

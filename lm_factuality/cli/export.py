@@ -22,16 +22,14 @@ def options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="FORM", required=True)
     records = add_action(actions, "export every-eval-ever", "records of Every Eval Ever, schema 0.3.0")
     _common(records)
-    records.add_argument(
-        "--organization", required=True, metavar="NAME", help="who ran the evaluation, as the records are to say"
-    )
+    records.add_argument("--organization", required=True, metavar="NAME", help="who ran the evaluation, for the records")
     records.add_argument(
         "--relationship",
         choices=RELATIONSHIPS,
         default="other",
         help="of the organization to the model's makers (default %(default)s)",
     )
-    records.add_argument("--samples", action="store_true", help="a line a sample too, with the benchmark's texts")
+    records.add_argument("--samples", action="store_true", help="also write one line per sample, with the benchmark's texts")
     records.set_defaults(export=_every_eval_ever)
     hub = add_action(actions, "export hub", "the Hub's .eval_results files of a model")
     _common(hub)
@@ -44,7 +42,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     hub.add_argument("--source-url", metavar="URL", help="where the results can be seen, such as a report (https)")
     hub.add_argument("--source-name", metavar="NAME", help="what to call that place")
-    hub.add_argument("--source-org", metavar="NAME", help="whose it is: an organisation of the Hub")
+    hub.add_argument("--source-org", metavar="NAME", help="its organisation on the Hub")
     hub.set_defaults(export=_hub)
 
 

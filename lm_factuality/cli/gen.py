@@ -18,5 +18,5 @@ def gen(arguments: Sequence[str]) -> int:
 
 # For the list of commands alone: ``main`` calls ``gen`` before this parser sees its options.
 COMMAND = Command(
-    "gen", "make FACTOR benchmarks of your own texts, and see what they give away (factor-gen)", lambda parsed: gen([])
+    "gen", "make FACTOR benchmarks from your own texts, and see what they give away (factor-gen)", lambda parsed: gen([])
 )

@@ -27,13 +27,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     _build_options(add_action(actions, "index build", "make an index of the passages of files or datasets", _build))
     info = add_action(actions, "index info", "what an index holds and how it was made", _info)
     info.add_argument("index", type=Path, metavar="DIR", help="the folder of the index")
-    info.add_argument("--verify", action="store_true", help="compare the sums of all files, whatever their size")
+    info.add_argument("--verify", action="store_true", help="compare the checksums of all files, whatever their size")
     query = add_action(actions, "index query", "the best passages for a query, or for each line of a file", _query)
     query.add_argument("index", type=Path, metavar="DIR", help="the folder of the index")
     query.add_argument("text", nargs="?", metavar="TEXT", help="the query")
-    query.add_argument("--queries", type=Path, metavar="FILE", help="queries, one a line, instead of TEXT")
-    query.add_argument("-k", type=int, default=5, help="passages a query (default %(default)s)")
-    query.add_argument("--json", action="store_true", help="print a JSON object a query, texts in full")
+    query.add_argument("--queries", type=Path, metavar="FILE", help="queries, one per line, instead of TEXT")
+    query.add_argument("-k", type=int, default=5, help="passages per query (default %(default)s)")
+    query.add_argument("--json", action="store_true", help="print one JSON object per query, texts in full")
 
 
 def _build_options(parser: argparse.ArgumentParser) -> None:
@@ -136,8 +136,8 @@ def _queries(parsed: argparse.Namespace) -> list[str]:
         raise ConfigError("index query needs either a TEXT or --queries FILE")
     if parsed.text is not None:
         return [parsed.text]
-    if not (queries := [line for _, line in lines_of(parsed.queries, "expected queries, one a line")]):
-        raise DataError(f"{parsed.queries}: no queries; expected one a line")
+    if not (queries := [line for _, line in lines_of(parsed.queries, "expected queries, one per line")]):
+        raise DataError(f"{parsed.queries}: no queries; expected one per line")
     return queries
 
 
@@ -150,4 +150,4 @@ def _shortened(text: str, most: int = 120) -> str:
     return text if len(text) <= most else f"{text[:most].rsplit(' ', 1)[0]} ..."
 
 
-COMMAND = Command("index", "make an index of passages for retrieval, look at it, or ask it", None, options)
+COMMAND = Command("index", "build, inspect or query an index of passages for retrieval", None, options)

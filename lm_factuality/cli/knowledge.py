@@ -14,7 +14,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     build = add_action(actions, "knowledge build", "write pages from files or datasets to a SQLite file", _build)
     add_sources(build, "FILE", "the SQLite file", "title=A,text=B", "title, text")
-    info = add_action(actions, "knowledge info", "what a knowledge source holds, and a page of it", _info)
+    info = add_action(actions, "knowledge info", "show what a knowledge source holds, or one of its pages", _info)
     info.add_argument("path", type=Path, metavar="FILE", help="the SQLite file, or one of FActScore's")
     info.add_argument("--title", help="print the passages of this page")
     info.add_argument("--verify", action="store_true", help="read the whole file to see whether it is sound")
@@ -54,4 +54,4 @@ def _info(parsed: argparse.Namespace) -> int:
     return 0
 
 
-COMMAND = Command("knowledge", "make a source of pages by title for verifying facts, or look at one", None, options)
+COMMAND = Command("knowledge", "build or inspect a source of pages by title, for verifying facts", None, options)

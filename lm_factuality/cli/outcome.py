@@ -80,7 +80,7 @@ def _next(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> 
     for task, benchmark in tasks:
         if benchmark.generation is not None and not task.metrics and task.samples:
             options = ["--samples", str(task.samples), "--judge", "CONFIG", "--out", str(task.samples.with_suffix(""))]
-            yield f"To judge it: {shlex.join(['lm-factuality', 'judge', task.kind, *options])}"
+            yield f"To judge the answers: {shlex.join(['lm-factuality', 'judge', task.kind, *options])}"
     advised = set()
     for task, benchmark in tasks:
         named, given = f"--judge {task.metadata.get('judge')}", f"--judge {shlex.quote(finished.judge)}"
@@ -92,6 +92,6 @@ def _next(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> 
         if read.suffix == ".json":  # which lm_eval writes with the date in its name
             read, name = finished.path or read, read.stem
         report = ["report", str(read), "--out", str(finished.output.parent / f"{name}-report")]
-        yield f"To look at it: {shlex.join(['lm-factuality', *report])}"
+        yield f"To look at the results: {shlex.join(['lm-factuality', *report])}"
         if not any(task.samples for task, _ in tasks):
             yield "With --log_samples in the run the report shows each sample."

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verdicts", type=Path, required=True, metavar="FILE", help="verdicts.jsonl of 'judge ambigbio'")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the HTML file to write")
-    parser.add_argument("--title", help="what the page is about (default: where the verdicts lie)")
+    parser.add_argument("--title", help="title of the page (default: the path of the verdicts)")
     parser.add_argument("--protocol", choices=("paper", "code"), help="how scores are read (default: as the verdicts were made)")
 
 

@@ -22,7 +22,7 @@ def add(actions: Any) -> None:
     correct = add_action(actions, "people correct", "correct scores for the judge's errors by people's labels", _correct)
     plan = add_action(actions, "people plan", "say how many labels bring an interval to a width, and from which strata", _plan)
     for parser in (correct, plan):
-        parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help="the results that the sheet was made of")
+        parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help="the results that the sheet was drawn from")
         parser.add_argument("--key", type=Path, required=True, metavar="FILE", help="the sheet's NAME.key.json")
         parser.add_argument(
             "--labels", type=Path, nargs="+", required=True, metavar="FILE", help="what people exported or filled in"

@@ -15,8 +15,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="the folder to write; an earlier report is replaced"
     )
-    parser.add_argument("--open", action="store_true", help="show it in your browser when it is written")
-    parser.add_argument("--title", default="Factuality report", help="what the site is called (default: %(default)s)")
+    parser.add_argument("--open", action="store_true", help="open it in your browser when it is written")
+    parser.add_argument("--title", default="Factuality report", help="title of the site (default: %(default)s)")
 
 
 def report(parsed: argparse.Namespace) -> int:
@@ -42,4 +42,4 @@ def report(parsed: argparse.Namespace) -> int:
     return 0
 
 
-COMMAND = Command("report", "show the results of one or many models as a site to look at", report, options)
+COMMAND = Command("report", "turn the results of one or many models into a site to browse", report, options)

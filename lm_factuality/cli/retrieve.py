@@ -17,9 +17,9 @@ _SHOWN = 5  # names that a note lists
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--names", type=Path, required=True, metavar="FILE", help="AmbigBio.csv, or a name a line")
+    parser.add_argument("--names", type=Path, required=True, metavar="FILE", help="AmbigBio.csv, or one name per line")
     parser.add_argument("--index", type=Path, required=True, metavar="DIR", help="an index, BM25 or dense")
-    parser.add_argument("--k", type=int, default=5, help="passages a name (default %(default)s)")
+    parser.add_argument("--k", type=int, default=5, help="passages per name (default %(default)s)")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON to write, as ALCE has it")
 
 
@@ -34,7 +34,7 @@ def retrieve(parsed: argparse.Namespace) -> int:
     from lm_factuality.retrieval.build import open_index
 
     if parsed.k < 1:
-        raise ConfigError(f"--k {parsed.k}: expected at least 1 passage a name")
+        raise ConfigError(f"--k {parsed.k}: expected at least 1 passage per name")
     names = read_names(parsed.names)
     index = open_index(parsed.index)
     rows: list[dict[str, Any]] = []

@@ -73,7 +73,7 @@ _AMBIGBIO = {
     "factscore_penalised": "FActScore, short ones penalised",
     "d_factscore": "D-FActScore",
     "difference": "difference",
-    "num_biographies": "biographies a response (as stated)",
+    "num_biographies": "biographies per response (as stated)",
     "num_entities": "entities a response",
     "respond_ratio": "respond ratio",
     "facts_per_response": "facts a response",

@@ -88,7 +88,7 @@ def _by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
 
 def _read(path: Path) -> list[tuple[dict[str, Any], Pair]]:
     """The lines of ``path`` and what each asks; all that are wrong are reported at once."""
-    advice = "Nothing was asked; mend these lines and try again."
+    advice = "Nothing was asked; fix these lines and try again."
     found = read_lines(path, _parse, "expected JSONL of claim and passages", advice)
     if not found:
         raise DataError(f"{path}: no lines; expected JSONL of claim and passages")
@@ -119,7 +119,7 @@ def _parse(content: Any) -> tuple[dict[str, Any], Pair]:
     try:
         json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise ValueError("holds half a surrogate pair, which is no text") from error
+        raise ValueError("holds half a surrogate pair, which is not valid text") from error
     return content, Pair(content["claim"], tuple(each for each in passages if each is not None))
 
 

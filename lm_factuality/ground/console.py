@@ -4,12 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 
 _WIDEST = 1000  # characters a line in a file may have
+_NARROWEST = 16  # characters to which a terminal folds a column of text
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> None:
     """Prints rows under ``title``; numbers (columns whose name starts with ``#``) are set flush right.
 
-    A terminal's width folds the wide columns, never the first; in a file or a pipe lines are as long as they need to be.
+    Columns without a cell in any row are left out. A terminal's width folds the wide columns, never the first, down to a width at
+    which they can be read; in a file or a pipe lines are as long as they need to be.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -17,16 +19,21 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False)
-    for index, column in enumerate(columns):
-        number = column.startswith("#")
-        name = column.lstrip("#")
-        table.add_column(name, justify="right" if number else "left", overflow="fold", no_wrap=number or index == 0)
+    kept = [index for index in range(len(columns)) if not rows or any(row[index] for row in rows)]
+    narrowest = 0
+    for index in kept:
+        number = columns[index].startswith("#")
+        name = columns[index].lstrip("#")
+        fixed = number or index == 0
+        longest = max((len(line) for cell in (name, *(row[index] for row in rows)) for line in cell.split("\n")), default=0)
+        least = longest if fixed else min(longest, _NARROWEST)
+        narrowest += least + len(" | ")
+        table.add_column(name, justify="right" if number else "left", overflow="fold", no_wrap=fixed, min_width=least)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(row[index] for index in kept))
     console = Console(markup=False, highlight=False)
-    if not console.is_terminal:
-        natural = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
-        console.width = max(console.width, natural)
+    natural = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
+    console.width = max(console.width, narrowest if console.is_terminal else natural)
     console.print(table)
     for note in notes:
         console.print(note, style="dim", soft_wrap=True)

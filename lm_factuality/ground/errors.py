@@ -54,9 +54,7 @@ def exit_code(program: str, command: Callable[[], int]) -> int:
         return 1
     except KeyboardInterrupt:
         again = shlex.join([program, *sys.argv[1:]])
-        sys.stderr.write(
-            f"\n{program}: interrupted; what judges answered is kept, and so are finished parts. To go on: {again}\n"
-        )
+        sys.stderr.write(f"\n{program}: interrupted; judges' answers and finished parts are kept. To continue: {again}\n")
         return _INTERRUPTED
     finally:
         atexit.unregister(_end_at_once)

@@ -37,7 +37,7 @@ def first_line(error: BaseException) -> str:
 
 
 @contextmanager
-def loading(what: str, otherwise: str = "or the folder it lies in") -> Iterator[None]:
+def loading(what: str, otherwise: str = "or its folder") -> Iterator[None]:
     """Turns what a library raises while it loads a model, ``what``, into a ModelError, which says what to do ``otherwise``."""
     try:
         yield
@@ -57,6 +57,6 @@ def require_engine() -> None:
         raise ConfigError("the package 'judges' of lm-factuality is missing: install lm-factuality again")
     if _MARK not in Path(origin).read_text(encoding="utf-8", errors="replace"):
         raise ConfigError(
-            f"{origin}: another project's package 'judges' stands where lm-factuality's should: pip uninstall judges, then "
+            f"{origin}: another project's package 'judges' is installed in place of lm-factuality's: pip uninstall judges, then "
             "install lm-factuality again (pip install --force-reinstall --no-deps)"
         )

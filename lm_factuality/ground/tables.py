@@ -93,9 +93,7 @@ def csv_rows(path: Path, repeated_columns: bool = False, delimiter: str = ",") -
                 yield Record(f"{path}:{start}", dict(zip(header, cells, strict=True)))
             start = reader.line_num + 1
     except csv.Error as error:
-        problems.append(
-            f"{path}:{start}: not valid CSV: {error}; expected cells with {between} or quotes to stand in double quotes"
-        )
+        problems.append(f"{path}:{start}: not valid CSV: {error}; expected cells with {between} or quotes to be in double quotes")
     yield from problems
 
 

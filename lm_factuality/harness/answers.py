@@ -227,7 +227,7 @@ class _Server:
             if self._failures >= MAX_FAILURES:
                 raise ModelError(
                     f"{self._failures} requests in a row failed, the last with {why}; is the server still there? With "
-                    "--use_cache a new run goes on where this one ended."
+                    "--use_cache a new run continues where this one ended."
                 ) from error
             reason = _REFUSED if _is_final(error) or status == _FORBIDDEN else None
             return Answer(None, reason, error=f"the server gave no usable answer: {why}")

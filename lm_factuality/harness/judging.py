@@ -129,7 +129,7 @@ class Judging:
         command = ["judge", self.generation.name, "--samples", *files, "--judge", self.given, *settings, *store, "--out", out]
         return (
             f"{self.generation.name}: the judge failed: {failure}\nNothing is lost: the generations are kept, and so is what was "
-            f"answered. When this is mended, judge them without the model:\n  {shlex.join(['lm-factuality', *command])}"
+            f"answered. When this is fixed, judge them without the model:\n  {shlex.join(['lm-factuality', *command])}"
         )
 
 

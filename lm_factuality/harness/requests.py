@@ -289,7 +289,7 @@ def _score_on_server(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: b
                         if failures >= MAX_FAILURES:
                             raise ModelError(
                                 f"{failures} requests in a row failed, the last with {type(single).__name__}: {single}; "
-                                "is the server still there? With --use_cache a new run goes on where this one ended."
+                                "is the server still there? With --use_cache a new run continues where this one ended."
                             ) from single
             progress.update(len(part))
     return answers

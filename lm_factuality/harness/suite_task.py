@@ -145,7 +145,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         if (self.config.repeats or 1) > 1 and self.has_response_cache:
             raise ConfigError(
                 f"{self.config.task}: takes {self.config.repeats} samples of each prompt, but lm_eval's response cache keeps one "
-                "answer a prompt, so a second run would count the same answer several times; leave out --use_cache"
+                "answer per prompt, so a second run would count the same answer several times; leave out --use_cache"
             )
         if caution := self.config.metadata.get("caution"):
             _warn_once(f"{self.config.task}: {' '.join(str(caution).split())}")

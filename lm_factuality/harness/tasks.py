@@ -68,7 +68,7 @@ def find_configs(target: str, include_path: Sequence[str] = (), may_import: bool
         entry = manager.task_index.get(target)
         if entry is None:
             hint = did_you_mean(target, manager.all_tasks, most=2) or f"; known: {', '.join(manager.all_tasks)}"
-            config = ConfigError(f"{target!r} is no task, group, YAML or data file{hint}")
+            config = ConfigError(f"{target!r} is not a task, group, YAML or data file{hint}")
         elif entry.kind is internal("lm_eval.tasks._index:Kind.TAG"):
             config, members = {}, sorted(entry.tags)
         else:
@@ -106,8 +106,8 @@ def _load(path: Path, may_import: bool) -> dict[str, Any] | FactualityError:
         for source, name in foreign_functions(path):
             if not may_import:
                 return ConfigError(
-                    f"{source}: !function {name}: Python that is not the suite's, so it was not imported; if you trust whoever "
-                    "wrote it, import it with --run-code"
+                    f"{source}: !function {name}: Python that is not the suite's, so it was not imported; if you trust its "
+                    "author, import it with --run-code"
                 )
             _tell_once(f"{source}: importing {name}, as its !function says: Python that is not the suite's")
         config: dict[str, Any] = load_yaml(path, resolve_func=True)
@@ -136,7 +136,7 @@ def wrong_name(task: Any) -> str:
     """What is wrong with the name of a task: lm_eval names the file of samples by it, and goes on without them if it cannot."""
     if not isinstance(task, str) or (len(task) <= _LONGEST_NAME and not set(task) & set("/\\\0")):
         return ""
-    return f"task: found {task[:80]!r}, expected a name of at most {_LONGEST_NAME} characters without slashes, for files have it"
+    return f"task: found {task[:80]!r}, expected a name of at most {_LONGEST_NAME} characters without slashes, as in file names"
 
 
 def foreign_functions(path: Path, seen: frozenset[Path] = frozenset()) -> Iterator[tuple[Path, str]]:

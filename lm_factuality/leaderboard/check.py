@@ -96,7 +96,7 @@ def check_correction(folder: Path, submission: Submission, results: Path, task: 
         if not wrong and not same(found.model_dump(), read_correction(path).model_dump()):
             wrong = "its labels give other corrected scores; pack again"
     except FactualityError as error:
-        wrong = f"cannot be worked out again: {without_folder(error, folder)}"
+        wrong = f"cannot be recomputed: {without_folder(error, folder)}"
     if wrong:
         yield Refusal("CORRECTION_CHANGED", task.task, wrong)
 

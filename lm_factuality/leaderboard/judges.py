@@ -62,7 +62,7 @@ def _config(task: TaskResult, judge: Mapping[str, Any]) -> Iterator[Refusal]:
     elif unknown := sorted(set(judge) - known - {"name", "prompt_hashes"}):
         yield Refusal("CONFIG_DIFFERS", task.task, f"the judge has {unknown[0][:40]!r}, which no judge of {backend} has")
     if not isinstance(samples, int) or isinstance(samples, bool) or not 1 <= samples <= _MOST_SAMPLES:
-        yield Refusal("CONFIG_DIFFERS", task.task, "the judge's samples are no number of answers")
+        yield Refusal("CONFIG_DIFFERS", task.task, "the judge's number of samples is not a number")
     options = judge.get("options") or {}
     can = capabilities(str(backend))
     if can.is_reproducible and not (isinstance(options, dict) and set(options) <= set(can.portable_options)):

@@ -272,7 +272,7 @@ def _hash_of_folder(model: str) -> tuple[str, str]:
         except ConfigError as error:
             return "", f" ({error})"
     is_path = folder.is_absolute() or model.startswith(".") or model.count("/") > 1 or folder.parent.is_dir()
-    advice = f" (no folder {folder.absolute()}: pack where the run was started, or where the checkpoint lies)"
+    advice = f" (no folder {folder.absolute()}: pack where the run was started, or where the checkpoint is)"
     return "", advice if is_path else ""
 
 

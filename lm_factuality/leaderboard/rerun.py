@@ -94,7 +94,7 @@ def _compare(task: TaskResult, found: TaskResult, drawn: list[int], dtype: str) 
     pairs = [(before[at], now[at]) for at in drawn]
     same = sum(len(one) == len(other) and all(map(_is_same, one, other, repeat(share))) for one, other in pairs)
     sizes = [sum(map(len, texts([each[at] for each in pairs]))) // len(pairs) for at in (0, 1)]
-    note = f"log-probabilities, within {share:.1%}" if share else f"texts, of {sizes[0]} characters a row then, {sizes[1]} now"
+    note = f"log-probabilities, within {share:.1%}" if share else f"texts, of {sizes[0]} characters per row then, {sizes[1]} now"
     outcome = "same" if same == len(drawn) else "sampled" if decoding and decoding.get("do_sample") else "differs"
     return task.task, len(drawn), same, outcome, note
 

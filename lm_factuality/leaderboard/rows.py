@@ -97,7 +97,7 @@ class _Rows:
     def _look(self, sample: Mapping[str, Any]) -> None:
         doc_id, doc = sample["doc_id"], sample["doc"]
         if not isinstance(doc_id, int) or isinstance(doc_id, bool):
-            self._unhashed.append(f"doc_id {str(doc_id)[:20]!r} is no whole number")
+            self._unhashed.append(f"doc_id {str(doc_id)[:20]!r} is not a whole number")
             return
         where = f"doc_id {_shown(doc_id)}"
         if doc_id in self._seen:

@@ -276,13 +276,13 @@ def _backend(run: Run, rules: Rules) -> Iterator[Refusal]:
 def _plausible(run: Run) -> Iterator[Refusal]:
     """Numbers that are none, and dates that cannot be."""
     rest = {key: value for key, value in run.file.content.items() if key != "results"}  # there NaN is a score that is not defined
-    found = [f"{place[:80]} is no finite number" for place in list(not_finite(rest))[:3]]
+    found = [f"{place[:80]} is not a finite number" for place in list(not_finite(rest))[:3]]
     if not _BEGAN <= run.file.date <= time.time() + _AHEAD:
         found.append(f"'date' is {run.file.date:.6g}, not a second between the suite's first day and now")
     size = number_of(run.num_parameters)
     # lm_eval: -1 is not known
     if run.num_parameters is not None and (size is None or size > _PARAMETERS or (size < 1 and size != -1)):
-        found.append("'model_num_parameters' is no number that a model can have")
+        found.append("'model_num_parameters' is not a number that a model can have")
     if run.file.content.get("groups"):
         found.append("'groups' holds scores, and nothing of them is checked")
     yield from (Refusal("RESULTS_INVALID", run.name, each) for each in found)

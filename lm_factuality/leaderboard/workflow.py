@@ -92,7 +92,7 @@ def sort_changes(
         ("SUBMISSION_CHANGED", f"{each}: was there before, and is as it is; a new run is a new folder") for each in touched
     ]
     if rules:
-        advice = "submissions are checked by this; a maintainer changes it in a pull request of its own, and looks at it by hand"
+        advice = "submissions are checked by this; a maintainer changes it in a separate pull request, and reviews it by hand"
         problems.append(("CHECK_CHANGED", f"{listed(rules)}: {advice}"))
     if outside and (found or problems):
         problems.append(

@@ -53,7 +53,7 @@ class HFDecoding(HFTree):
     def fit(self) -> None:
         """Fits the method to the model's config."""
         if self.backend != "causal":
-            raise ConfigError(f"{self.name}: {self.config.architectures} is no decoder, whose next tokens it decides")
+            raise ConfigError(f"{self.name}: {self.config.architectures} is not a decoder; this method decides next tokens")
 
     @abc.abstractmethod
     def prepare(self) -> EarlyExits | Amateur:

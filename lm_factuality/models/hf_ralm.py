@@ -79,7 +79,7 @@ class HFRALM(HFTree):
         self._separator = "" if options.insertion == "code" else options.separator.replace("\\n", "\n")
         super().__init__(*args, **kwargs)
         if self.backend != "causal":
-            raise ConfigError(f"hf-ralm: {type(self.model).__name__} is no decoder; passages are prepended to what it reads")
+            raise ConfigError(f"hf-ralm: {type(self.model).__name__} is not a decoder; passages are prepended to what it reads")
         self._leave_room(self.max_length, "model's")
         self._document_tokens: dict[int, list[int]] = {}
         self.retrieved: retrieved.Rows = {}

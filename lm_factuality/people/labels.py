@@ -189,7 +189,7 @@ def _label(line: Any, sheet: str, known: Mapping[str, Entry]) -> Label | str:
         hint = did_you_mean(answer, entry.options)
         problems.append(f"answer {answer!r}, expected {', '.join(entry.options)} or {SKIP}{hint}" if answer else "no answer")
     if not said["person"]:
-        problems.append("no person, expected the name of whoever answered")
+        problems.append("no person, expected the name of the person who answered")
     return "; ".join(problems) or Label(entry, answer, said["person"], said["note"])
 
 

@@ -66,11 +66,11 @@ def match(people: Sequence[Measured], judge: Sequence[Measured]) -> tuple[list[B
     matched = [key for key in theirs if key in ours]
     if not matched:
         one, other = " ".join(map(repr, next(iter(theirs)))), " ".join(map(repr, next(iter(ours))))
-        raise DataError(f"people and results share no response: people measured for example {one}, the results have {other}")
+        raise DataError(f"people and results have no response in common: people measured {one}, the results have {other}")
     what, both, problems = "index" if by_index else "name", [], []
     for key in matched:
         if len(ours[key]) > 1:
-            problems.append(f"{len(ours[key])} results of {key[0]}, {what} {key[1]!r}; give one run a model")
+            problems.append(f"{len(ours[key])} results of {key[0]}, {what} {key[1]!r}; give one run per model")
         if len(names := sorted({each.name for each in (*theirs[key], *ours[key]) if each.name})) > 1:
             problems.append(f"{key[0]}, {what} {key[1]!r}: {' and '.join(map(repr, names))}; give the judged responses' indexes")
         values = {name: average(each.values.get(name) for each in theirs[key]) for name in theirs[key][0].values}

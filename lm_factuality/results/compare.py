@@ -29,9 +29,7 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     for file in read_results_files(paths):
         for task in file.tasks:
             if (benchmark := find_benchmark(task.kind)) is None:
-                left_out[f"Left out: {task.task} is no task of the suite, so it is not known which of its scores to compare"] = (
-                    None
-                )
+                left_out[f"Left out: {task.task} is not a task of the suite, so its scores to compare are not known"] = None
             else:
                 found.append((benchmark, Run(file, task, tuple(notes_of(benchmark, file, task)))))
     kept = {id(run) for run in newest(run for _, run in found)[0]}

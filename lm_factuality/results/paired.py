@@ -25,7 +25,7 @@ def pair_tables(benchmark: Benchmark, runs: Sequence[Run], scores: Sequence[str]
         here = sorted((run for run in runs if run.task.task == task), key=lambda run: run.label)
         able = [run for run in here if run.scored]
         without = ", ".join(run.label for run in here if not run.scored)
-        missing = f"{task}: without samples (--log_samples) no difference can be tested: {without}"
+        missing = f"{task}: without samples (--log_samples) and scored rows no difference can be tested: {without}"
         if len(able) < 2:
             if len(here) > 1 and without and benchmark.samples is not None:
                 yield Table("", (), (), [missing])

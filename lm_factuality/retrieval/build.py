@@ -74,7 +74,7 @@ def build_index(
     if folder.exists() and not overwrite:
         raise ConfigError(f"{folder} exists; give another folder, or --overwrite to replace the index in it")
     if folder.exists() and not (folder / manifests.NAME).is_file():
-        raise ConfigError(f"{folder} exists and is no index, so it is not replaced; give another folder")
+        raise ConfigError(f"{folder} exists and is not an index, so it is not replaced; give another folder")
     partial = folder.with_name(folder.name + PARTIAL)
     opened, kind = Sources(sources, names), parameters or BM25Parameters()
     kind.check()

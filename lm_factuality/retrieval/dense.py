@@ -96,7 +96,7 @@ class Encoder:
             first = str(error).strip().splitlines()[0]
             raise DataError(
                 f"the model {self._name!r} is not on this machine and cannot be fetched ({first}); go where there is a "
-                f"network, give the folder it lies in, or use --model {OFFLINE_MODEL}"
+                f"network, give its folder, or use --model {OFFLINE_MODEL}"
             ) from error
 
     def passages(self, texts: Sequence[str]) -> NDArray[numpy.float32]:

@@ -83,14 +83,14 @@ def read_manifest(folder: Path) -> Manifest:
     path, build = folder / NAME, "'lm-factuality index build SOURCE --out {}'"
     if not folder.is_dir():
         if (partial := folder.with_name(folder.name + PARTIAL)).is_dir():
-            cure = "run the same 'lm-factuality index build' again and it goes on from there"
+            cure = "run the same 'lm-factuality index build' again to continue from there"
             raise DataError(f"{folder}: its build was interrupted ({partial} is unfinished); {cure}")
         raise DataError(f"{folder}: no such folder; expected an index, which {build.format(folder)} makes")
     if folder.name.endswith(PARTIAL):
         whole = folder.with_name(folder.name.removesuffix(PARTIAL))
         raise DataError(f"{folder}: a half-built index; run the same {build.format(whole)} again to finish it")
     if not path.is_file():
-        raise DataError(f"{folder}: no {NAME} in it, so it is no index; name the folder that 'lm-factuality index build' made")
+        raise DataError(f"{folder}: no {NAME} in it, so it is not an index; give the folder of 'lm-factuality index build'")
     try:
         return _parse(parse_json(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -125,7 +125,7 @@ def _parse(values: Any) -> Manifest:
         raise ValueError(f"format {values['format']!r}, but this version of the suite reads format {FORMAT}{older}")
     manifest = to_model(Manifest, values)
     if any(Path(file.name).is_absolute() or ".." in Path(file.name).parts for file in manifest.files):
-        raise ValueError("a file that lies outside the folder")
+        raise ValueError("a file outside the folder")
     return manifest
 
 
@@ -180,7 +180,7 @@ class Index(ABC):
             ConfigError: ``k`` is less than 1.
         """
         if k < 1:
-            raise ConfigError(f"k is {k}, expected at least 1 passage a query")
+            raise ConfigError(f"k is {k}, expected at least 1 passage per query")
         hits: list[list[Hit]] = [[] for _ in queries]
         places: dict[str, list[int]] = {}
         for place, query in enumerate(queries):

@@ -130,7 +130,7 @@ class Knowledge:
 
 def _check_magic(path: Path) -> None:
     if path.is_dir():
-        raise DataError(f"{path}: is a folder, expected a knowledge source: a SQLite file; an index is no knowledge source")
+        raise DataError(f"{path}: is a folder, expected a knowledge source: a SQLite file; an index is not a knowledge source")
     try:
         with path.open("rb") as file:
             start = file.read(len(_MAGIC))

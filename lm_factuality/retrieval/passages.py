@@ -107,7 +107,7 @@ def _part(values: Mapping[str, Any], part: str, name: str | None, place: str) ->
     if isinstance(value, str):
         return value
     if name is not None and name not in values:
-        raise DataError(f"{place}: no column {name!r}; found {_listed(values)}; mend --fields {part}={name}")
+        raise DataError(f"{place}: no column {name!r}; found {_listed(values)}; correct --fields {part}={name}")
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):

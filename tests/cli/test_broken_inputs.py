@@ -131,7 +131,7 @@ KINDS = {
         ON_ROWS + "doc_to_text: turncated_prefixes\ndoc_to_choice: '{{[completion, contradiction_0]}}'\ndoc_to_target: doc_id\n",
         "rows.jsonl",
         SOUND,
-        ["rows.jsonl:1: the gold is no choice, expected an index from 0 to 1"],
+        ["rows.jsonl:1: the gold is not a choice, expected an index from 0 to 1"],
     ),
     "gold far out of range": (
         ON_ROWS

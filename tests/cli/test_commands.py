@@ -95,7 +95,7 @@ def test_run_takes_a_config_file(corpus, tmp_path, capsys):
         (["--metadata", "auth_token=abcdef", "--tasks", "factor"], "--metadata: the value of auth_token"),
         (["--model_args", "pretrained=x,token=hf_12345", "--tasks", "factor"], "--model_args: the value of token"),
         (["--config", "gone.yaml"], "gone.yaml: not a readable YAML file"),
-        ([*BASELINE, "--tasks", "factr"], "'factr' is no task, group, YAML or data file; did you mean factor"),
+        ([*BASELINE, "--tasks", "factr"], "'factr' is not a task, group, YAML or data file; did you mean factor"),
         ([*BASELINE, "--tasks", "sample_factor", "--output_path", "/proc/nowhere"], "results cannot be written here"),
         (
             ["--model", "surface-baseline", "--model_args", "rule=best", "--tasks", "sample_factor"],
@@ -172,10 +172,10 @@ def test_compare_puts_results_beside_the_papers_figures(tmp_path, capsys):
     assert re.search(r"news_factor +facebook/opt-66b +66\.7 +63\.3 – 69\.9 +68\.1 +-1\.4 +736 +2", output)
     assert re.search(r"news_factor +/models/opt-66b +none", output)
     assert "not the published file: 736 rows of 1036" in output
-    assert "with a system instruction, which the paper's runs had not" in output
+    assert "with a system instruction, which the paper's runs did not have" in output
     assert "2 rows unscored, factor_acc between 65.7 and 67.7 if they were wrong or right" in output
     assert re.search(r"wiki_factor +EleutherAI/gpt-neox-20b +58\.0", output)
-    assert "Left out: hellaswag is no task of the suite" in output
+    assert "Left out: hellaswag is not a task of the suite" in output
 
 
 def test_the_papers_figures_are_those_of_its_text():

@@ -111,7 +111,7 @@ def test_an_interrupted_build_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     assert main(arguments) == 130
     (last,) = capsys.readouterr().err.strip().splitlines()[-1:]
     assert "interrupted" in last
-    assert last.endswith(f"To go on: lm-factuality {' '.join(arguments)}")
+    assert last.endswith(f"To continue: lm-factuality {' '.join(arguments)}")
     assert main(["index", "info", str(tmp_path / "index")]) == 1
     assert "its build was interrupted" in capsys.readouterr().err
     monkeypatch.undo()

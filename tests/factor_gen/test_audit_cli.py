@@ -123,7 +123,7 @@ def test_a_table_with_full_prefixes_alone(tmp_path: Path, capsys: pytest.Capture
     [
         (["missing.csv"], "missing.csv: no such file"),
         (["rows.txt"], "expected a table"),
-        (["no_such_factor"], "is no task, group, YAML or data file"),
+        (["no_such_factor"], "is not a task, group, YAML or data file"),
         (["felm_segment_cot"], "no FACTOR task"),
         (["{table}", "--fix", "out.xlsx"], "expected one of .csv, .jsonl, .parquet"),
         (["{folder}"], "is a folder"),

@@ -102,4 +102,4 @@ def test_ctrl_c_ends_without_a_traceback(
     arguments = ["build", str(write_corpus(tmp_path)), "--out", str(tmp_path / "out")]
     monkeypatch.setattr("sys.argv", ["factor-gen", *arguments])
     assert main(arguments) == 130
-    assert f"so are finished parts. To go on: factor-gen build {tmp_path}" in capsys.readouterr().err
+    assert f"finished parts are kept. To continue: factor-gen build {tmp_path}" in capsys.readouterr().err

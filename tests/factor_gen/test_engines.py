@@ -95,7 +95,7 @@ def test_an_error_a_user_can_mend_keeps_its_text(
     settings: BuildSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TROUBLE, f"filter refuse d0 {tmp_path}")
-    with pytest.raises(StageFailed, match=r"stage filter, shard 0 .*: the data is bad\nthe shards that are finished are kept"):
+    with pytest.raises(StageFailed, match=r"stage filter, shard 0 .*: the data is bad\nfinished shards are kept"):
         build(replace(settings, workers=1), tmp_path / "out", opener=open_tiny)
 
 

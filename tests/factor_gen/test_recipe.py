@@ -123,8 +123,8 @@ def test_other_tables_are_filtered_alike(tmp_path: Path, ending: str) -> None:
         ({"where": {"lang": {}}}, "says nothing; expected a value, a list of values, or some of equals"),
         ({"where": {"lang": {"since": "soon"}}}, "corpus.where.lang.since is 'soon'"),
         ({"where": {"lang": {"at_least": "ten"}}}, "corpus.where.lang.at_least is 'ten'"),
-        ({"text": "{{ title | nothing }}"}, "corpus.text is no template that can be used: No filter named 'nothing'"),
-        ({"text": "{{ title "}, "corpus.text is no template that can be used"),
+        ({"text": "{{ title | nothing }}"}, "corpus.text is not a usable template: No filter named 'nothing'"),
+        ({"text": "{{ title "}, "corpus.text is not a usable template"),
         ({"text": "{% macro f() %}{{ f() }}{% endmacro %}"}, "Macro is not taken in the templates of a YAML"),
     ],
 )

@@ -37,7 +37,7 @@ def said(capsys, monkeypatch):
     ("arguments", "expected"),
     [
         (["--tasks", "sample_facto"], "did you mean sample_factor"),
-        (["--tasks", "zzzzqqqq"], "'zzzzqqqq' is no task"),
+        (["--tasks", "zzzzqqqq"], "'zzzzqqqq' is not a task"),
         (["--tasks", "no_such.yaml"], "--tasks no_such.yaml: no such file"),
         (["--tasks", str(REPOSITORY / "configs/corpora/sample.yaml")], "it is a build of factor-gen"),
         (["--tasks", "sample_factor", "--metadata", "windoww=4096"], "did you mean window?"),

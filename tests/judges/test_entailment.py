@@ -199,5 +199,5 @@ def test_labels_that_do_not_say_entailment(classifiers, tmp_path):
 def test_models_that_are_none(tmp_path, checkpoint):
     with pytest.raises(ModelError, match=r"gone' cannot be loaded .*--nli lexical"):
         load_entailment(str(tmp_path / "gone"))
-    with pytest.raises(ModelError, match="LMHeadModel is no inference model"):
+    with pytest.raises(ModelError, match="LMHeadModel is not an inference model"):
         load_entailment(str(checkpoint))

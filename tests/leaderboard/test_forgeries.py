@@ -306,7 +306,7 @@ FORGERIES = {
     "answers behind their stop": (
         _judged_again(BIO, lambda said: f"{said}\nName of the person:"),
         "SCORE_IMPOSSIBLE",
-        "goes on behind '\\nName of the person:'",
+        "continues after '\\nName of the person:'",
     ),
     "an offline judge's certificate of better counts": (_certificate(_better_counts), "CERTIFICATE_MISMATCH", "made again"),
     "a famous name": (

@@ -297,7 +297,7 @@ def test_options_are_refused_before_any_weights_are_read(kind, options, said, mo
 
 def test_models_that_have_no_early_exits_are_refused(tmp_path, checkpoint):
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    with pytest.raises(ConfigError, match=r"hf-dola: .*T5.* is no decoder"):
+    with pytest.raises(ConfigError, match=r"hf-dola: .*T5.* is not a decoder"):
         HFDoLa(pretrained=str(save_t5(tmp_path / "t5", tokenizer)), device="cpu")
     scaled = build("llama")
     scaled.lm_head.register_forward_hook(lambda module, given, output: output)

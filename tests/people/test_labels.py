@@ -83,7 +83,7 @@ WRONG = [
     ({"answer": "factuall"}, "answer 'factuall', expected factual, knowledge, .* or skip; did you mean factual?"),
     ({"answer": "Right"}, "answer 'right', expected factual"),
     ({"answer": None}, "no answer"),
-    ({"person": " "}, "no person, expected the name of whoever answered"),
+    ({"person": " "}, "no person, expected the name of the person who answered"),
 ]
 
 
@@ -106,7 +106,7 @@ def test_every_problem_of_all_files_at_once(tmp_path, sheet):
         read_labels([first, second], sheet.key)
     found = str(error.value).split("\n")
     assert len(found) == 7
-    assert found[0] == f"{first}:2: no answer; no person, expected the name of whoever answered"
+    assert found[0] == f"{first}:2: no answer; no person, expected the name of the person who answered"
     assert found[1].startswith(f"{first}:4: number '0'")
     assert found[2] == f"{second}, label 1: 'Ana' answers number 2 again, as in {first}:3"
     assert found[3].startswith(f"{second}, label 2: answer 'maybe'")

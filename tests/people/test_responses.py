@@ -103,7 +103,7 @@ def test_different_people_under_one_index_are_an_error():
     ("judge", "expected"),
     [
         ([measured("A", 0, 1, 1, 1, 1)], "no results of 'a', only of 'A'; name the model"),
-        ([measured("a", 1, 1, 1, 1, 1)], "share no response: people measured for example 'a' '0', the results have 'a' '1'"),
+        ([measured("a", 1, 1, 1, 1, 1)], "have no response in common: people measured 'a' '0', the results have 'a' '1'"),
         ([measured("a", 0, 1, 1, 1, 1)] * 2, "2 results of a, index '0'"),
         ([measured("a", "", 1, 1, 1, 1, name="x")], "no name, and the other side no indexes"),
     ],

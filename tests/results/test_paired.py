@@ -88,7 +88,7 @@ def test_runs_without_samples_are_named(tmp_path):
     write_results(tmp_path / "b", {"t": factor_task(POOR)}, "org/b", with_samples=False)
     found, notes = pairs(tmp_path)
     assert found == {}
-    assert "t: without samples (--log_samples) no difference can be tested: org/b" in notes
+    assert "t: without samples (--log_samples) and scored rows no difference can be tested: org/b" in notes
 
 
 def test_only_the_newest_run_of_a_model_is_read(tmp_path):

@@ -185,7 +185,7 @@ def test_an_index_is_replaced_only_when_asked_and_only_an_index(write_tsv, tmp_p
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.txt").write_text("years of work")
-    with pytest.raises(ConfigError, match="precious exists and is no index, so it is not replaced"):
+    with pytest.raises(ConfigError, match="precious exists and is not an index, so it is not replaced"):
         build_index(source, precious, overwrite=True)
     assert (precious / "thesis.txt").is_file()
 
@@ -310,8 +310,8 @@ DAMAGE = {
     "before Tantivy": (edit(format=1), ["format 1, but this version", "reads format 2 (1 was the suite's own BM25", AGAIN]),
     "unknown kind": (edit(kind="sparse"), ["'kind': found 'sparse', expected bm25 or dense"]),
     "key missing": (edit(files=[{"name": "a"}]), ["not a manifest of an index", AGAIN]),
-    "file outside": (edit(files=[{"name": "../a", "size": 1, "sha256": ""}]), ["a file that lies outside the folder"]),
-    "absolute": (edit(files=[{"name": "/a", "size": 1, "sha256": ""}]), ["a file that lies outside the folder"]),
+    "file outside": (edit(files=[{"name": "../a", "size": 1, "sha256": ""}]), ["a file outside the folder"]),
+    "absolute": (edit(files=[{"name": "/a", "size": 1, "sha256": ""}]), ["a file outside the folder"]),
     "file missing": (lambda folder: (folder / "tantivy" / "meta.json").unlink(), ["tantivy/meta.json: missing, expected", AGAIN]),
     "truncated": (cut("tantivy/*.idx", 1000), [".idx: 1000 bytes, expected 28110 bytes; copy the whole folder", AGAIN]),
     "altered text": (flip("passages.sqlite", 50_000), ["passages.sqlite: altered since it was built: SHA-256", AGAIN]),

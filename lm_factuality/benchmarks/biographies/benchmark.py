@@ -23,8 +23,9 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import first_text, keep_verdict, read_samples, verdict_of
 
 LEAD = (
-    "Asked for a biography of a name that several people bear, does the model merge two of them? FActScore counts a fact that is "
-    "true of anybody of the name, D-FActScore one that is true of the person it is told of; the gap is what merging hides."
+    "Asked for a biography of a name that several people share, does the model merge two of them? FActScore counts facts that "
+    "are true of anybody with the name, D-FActScore those that are true of the person they are about; the gap is what merging "
+    "hides."
 )
 _SHOWN = tuple(score for score in SCORES if score.label)
 _BOTH = (_SHOWN[1], _SHOWN[0])  # FActScore before D-FActScore, which it bounds

@@ -75,7 +75,7 @@ def read_decisions(path: Path) -> Decisions:
     for key in (FACTS, GROUPED):
         if not isinstance(content.get(key), list):
             found = type(content[key]).__name__ if key in content else f"only {', '.join(content) or 'nothing'}"
-            raise DataError(f"{path}: {key!r}: found {found}, expected a list with an entry a name; {_EXPECTED}")
+            raise DataError(f"{path}: {key!r}: found {found}, expected a list with an entry for each name; {_EXPECTED}")
         lists.append(content[key])
     if len(lists[0]) != len(lists[1]):
         raise DataError(f"{path}: {len(lists[0])} entries in {FACTS!r} but {len(lists[1])} in {GROUPED!r}; {_EXPECTED}")

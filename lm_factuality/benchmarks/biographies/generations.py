@@ -133,14 +133,14 @@ def read_names(path: Path) -> list[str]:
     a line; without "(disambiguation)", in their order, repeated ones once. Raises DataError: the file cannot be read, holds no
     names, or lines are bad; each is named."""
     names, problems = [], []
-    for number, line in lines_of(path, "expected AmbigBio.csv, or a name a line"):
+    for number, line in lines_of(path, "expected AmbigBio.csv, or one name per line"):
         try:
             names.append(_name(line))
         except ValueError as error:
             problems.append(f"{path}:{number}: {error}")
     refuse(problems, "lines")
     if not names:
-        raise DataError(f"{path}: no names; expected one a line")
+        raise DataError(f"{path}: no names; expected one per line")
     return list(dict.fromkeys(names))
 
 
@@ -158,7 +158,7 @@ def _name(line: str) -> str:
     except (ValueError, SyntaxError):
         found = None
     if not (isinstance(found, list) and found and isinstance(found[0], str)):
-        raise ValueError(f"found {listed.strip()!r} behind the tab, expected a name in brackets: ['Ada Lind']")
+        raise ValueError(f"found {listed.strip()!r} after the tab, expected a name in brackets: ['Ada Lind']")
     return _plain(found[0])
 
 

@@ -79,7 +79,7 @@ def read_results(argument: str, default: str | None = None) -> list[Measured]:
         ]
     found = read_lines(path, lambda record: _result(record, model, default), "expected JSON lines")
     if not found:
-        raise DataError(f"{path}: no responses; expected a line each")
+        raise DataError(f"{path}: no responses; expected one line each")
     return found
 
 

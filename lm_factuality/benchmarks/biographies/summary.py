@@ -125,7 +125,7 @@ SCORES = (
     Score("factscore", _MEAN, PRECISION, "FActScore"),
     Score("difference", _MEAN, DIFFERENCE, "Gap", False, note="FActScore minus D-FActScore", unit="points"),
     Score("num_biographies", _MEAN, None, "Biographies", None, 1, 2, note="individuals that a reader sees in a response"),
-    Score("num_entities", _MEAN, None, "Entities", None, 1, 2, note="people of whom a response tells something true"),
+    Score("num_entities", _MEAN, None, "Entities", None, 1, 2, note="people about whom a response says something true"),
     Score("one_bio_many_entities", _MEAN, SHARE, "People merged", False, note="responses with one biography of several entities"),
     Score("facts_per_response", _MEAN, None, "Facts a response", None, 1, 1),
     Score("respond_ratio", _MEAN, SHARE, "Answered"),

@@ -89,7 +89,7 @@ def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
     """What sets a run apart from those of the paper."""
     for key in ("chat_template", "system_instruction"):
         if file.content.get(key):
-            yield f"with a {key.replace('_', ' ')}, which the paper's runs had not"
+            yield f"with a {key.replace('_', ' ')}, which the paper's runs did not have"
     if "factor_acc" not in task.metrics:
         yield "factor_acc is absent: the backend shows no tokenizer"
     elif task.metadata.get("window") != PAPER_WINDOW:

@@ -68,7 +68,7 @@ class Join:
         is_unspaced = any(map(_UNSPACED.match, (ends, begins)))
         if context[-1:].isalnum() and continuation[:1].isalnum() and not is_unspaced:
             cure = "'join: authors'" if self.rule == AUTHORS else "the delimiter"
-            return f"nothing stands between the two; end the prefix with a space, or leave out {cure}"
+            return f"nothing separates the two; end the prefix with a space, or leave out {cure}"
         if self.rule == DELIMITER and ends.isspace() and begins.isspace():
             return "both bring white space, and both keep it; drop one"
         is_put = self.rule == DELIMITER and self.delimiter.isspace() and self._is_put(prefix, completion)

@@ -9,7 +9,7 @@ from typing import Any
 
 _SPACE_BEFORE_PUNCTUATION = re.compile(r"\s+([.,;:!?])")
 NO_TEXT = "is missing or no text (null, NaN, true, false or a list)"
-HALF_A_PAIR = "holds half of a surrogate pair, which is no character; write the character itself or its whole pair"
+HALF_A_PAIR = "holds half of a surrogate pair, which is not a character; write the character itself or its whole pair"
 WRONGLY_DECODED = "holds U+FFFD, the sign of text that was decoded wrongly"
 SURROGATE = re.compile("[\ud800-\udfff]")
 _LEAK_LENGTH = 20  # a shorter completion may well stand in its prefix by chance
@@ -69,7 +69,7 @@ def _unscorable(prefix: str | None, choices: Sequence[str | None], gold: int) ->
     if any(SURROGATE.search(text) for text in (prefix, *(choice or "" for choice in choices))):
         return HALF_A_PAIR
     if gold == -1:
-        return f"the gold is no choice, expected an index from 0 to {len(choices) - 1} or the text of a choice"
+        return f"the gold is not a choice, expected an index from 0 to {len(choices) - 1} or the text of a choice"
     if not 0 <= gold < len(choices):
         return f"the gold index is {gold}, expected 0 to {len(choices) - 1}"
     stripped = [(choice or "").strip() for choice in choices]

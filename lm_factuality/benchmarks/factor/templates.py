@@ -50,7 +50,7 @@ def renderer(where: str, key: str, template: Any, names: list[str]) -> Callable[
 def _defined(value: Any, key: str) -> Any:
     for item in value if isinstance(value, list | tuple) else [value]:
         if isinstance(item, StrictUndefined):
-            raise TypeError(f"{key} uses {item._undefined_name!r}, which is no column")
+            raise TypeError(f"{key} uses {item._undefined_name!r}, which is not a column")
     return value
 
 

@@ -41,7 +41,7 @@ def counted(task: TaskResult, metric: str) -> int:
     return round(rows * said)
 
 
-_NOTE = "Section 6 of the paper: the model goes on where a true and a false completion part, and a judge marks what it says."
+_NOTE = "Section 6 of the paper: the model continues where a true and a false completion diverge, and a judge marks what it says."
 # Compared is what needs no weights of all rows together.
 _POOLED = Score("accuracy_pooled", Aggregation(mean), ACCURACY, "True of true and false, pooled")
 
@@ -95,7 +95,7 @@ SAMPLES = Samples(
 BENCHMARK = Benchmark(
     kind=FACTOR_GENERATION.name,
     title="FACTOR in open generation",
-    lead="Does the model, left to go on after the prefix, write what is true or what is false?",
+    lead="Does the model, continuing freely after the prefix, write what is true or what is false?",
     headlines=("accuracy",),
     scores=SCORES,
     keep=keep_verdict,

@@ -88,7 +88,7 @@ def to_table(summary: Mapping[str, Any]) -> tuple[Sequence[str], Sequence[Sequen
     rows = [_row(_NAMES[subset], summary["subsets"][subset]) for subset in SUBSETS]
     pairs, kinds, unscored = summary["pairs"], summary["rows"], summary["unscored"]
     notes = [
-        f"Right: the model's mean log-probability a token is higher for the true completion than for the false one; so in "
+        f"Right: the model's mean log-probability per token is higher for the true completion than for the false one; so in "
         f"{shown(pairs['share_right'])} of {pairs['all']} pairs, by which 'weighted' weighs.",
         "Intervals: percentile bootstrap over documents. Worst / best: if every unscored generation were false, or true.",
         "A judge that reads no prompt, such as the lexical one, knows the row's own two wordings alone: to it a generation that "

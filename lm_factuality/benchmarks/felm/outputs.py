@@ -45,7 +45,7 @@ def read_outputs(path: Path, rows: Sequence[FelmRow]) -> dict[str, SavedOutput]:
         if domain != domains[index]:
             raise ValueError(f"row {index} is of domain {domains[index]!r}, found {domain!r}")
         if index in found:
-            raise ValueError(f"row {index!r} was there before; keep one output a row")
+            raise ValueError(f"row {index!r} appears twice; keep one output per row")
         found[index] = SavedOutput(_texts(record.get("output"), "output")) if doc is None else _of_sample(doc, record)
 
     read_lines(path, parse, _EXPECTED)

@@ -14,7 +14,7 @@ from lm_factuality.ground.records import read_lines, to_model
 DOMAINS = ("wk", "science", "writing_rec", "math", "reasoning")
 WITHOUT_REFERENCES = frozenset({"math", "reasoning"})  # nor claims: section 4.1 of the paper
 MODES_WITH_REFERENCES = ("link", "doc")  # which show the model what a reference says
-_EXPECTED = "expected FELM's all.jsonl, one JSON object a line"
+_EXPECTED = "expected FELM's all.jsonl, one JSON object per line"
 ERROR_TYPES = ("knowledge_error", "reasoning_error", "irrelevant_with_qst", "fooled")
 
 

@@ -92,7 +92,7 @@ class FelmGen:
         notes = [
             f"Wrong segments by type: {types or 'none'}.",
             *(f"{label}: {counted(summary[key])}." for label, key in _NOTES.items() if summary[key]),
-            "Intervals: percentile bootstrap over responses. What is no answer or has no verdict is in no rate.",
+            "Intervals: percentile bootstrap over responses. Responses without an answer or a verdict are left out.",
         ]
         return columns, rows, notes
 

@@ -64,7 +64,7 @@ BENCHMARK = Benchmark(
     counted=answered,
     sources=SOURCES,
     order=35,
-    lead="How much of what a model writes at length is supported by what is known, and how much does it tell?",
+    lead="How much of a long answer is supported by what is known, and how much does it say?",
     sections=lambda chosen: [scores_section(chosen, LongForm.name, note=_NOTE)],
     samples=SAMPLES,
     settings=("k", "knowledge", "knowledge_identity", "passages", "entities", "entity_kind", "linking"),

@@ -105,7 +105,7 @@ SCORES = (
     Score("difference", _CLUSTERED, DIFFERENCE, "Gap", False, note="FActScore minus D-FActScore", unit="points"),
     Score("recall_at_k", _CLUSTERED, RECALL, "Recall@K"),
     Score("facts_per_response", _CLUSTERED, None, "Facts a response", None, 1, 1),
-    Score("num_entities", _CLUSTERED, None, "Entities", None, 1, 2, note="entities of which a response tells something true"),
+    Score("num_entities", _CLUSTERED, None, "Entities", None, 1, 2, note="entities about which a response says something true"),
     Score("one_bio_many_entities", _CLUSTERED, SHARE, "Merged", False, note="responses that merge several entities into one"),
     Score("respond_ratio", _CLUSTERED, SHARE, "Answered"),
     Score("factscore_penalised", _CLUSTERED, PRECISION),

@@ -35,8 +35,8 @@ _SIZES = ((1e9, "under 1B"), (4e9, "1B to 4B"), (15e9, "4B to 15B"), (80e9, "15B
 _WEIGHTS = {"sha256:": "local weights", "api:": "API"}  # by the start of a revision; any other is a commit of the Hub
 RULE = (
     "A rank is one more than the number of models whose 95% interval lies wholly on the better side, so models that cannot be "
-    "told apart share it. Of a score that is corrected for its judge the corrected interval counts. Where rows are unscored, the "
-    "score if all of them were wrong is the better end of the interval, and the worse end reaches to it at least, so that "
+    "told apart share it. If a score is corrected for its judge, the corrected interval counts. Where rows are unscored, the "
+    "score if all of them were wrong is the better end of the interval, and the worse end is no better than that, so "
     "leaving a row unscored never wins a rank."
 )
 Interval = tuple[float, float]

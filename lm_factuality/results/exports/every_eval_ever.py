@@ -69,9 +69,9 @@ def export_every_eval_ever(
     left_out = []
     for each, (record, rows) in zip([task for file in files for task in file.tasks], found, strict=True):
         if not record["evaluation_results"]:
-            left_out.append(f"{each.task}: no score of it is defined")
+            left_out.append(f"{each.task}: none of its scores is defined")
         elif samples and not rows:
-            why = "they are no questions with one answer" if each.samples else "the run kept none; run it with --log_samples"
+            why = "they are not questions with one answer" if each.samples else "the run kept none; run it with --log_samples"
             left_out.append(f"{each.task}: its samples; {why}")
     return written, left_out
 

@@ -80,7 +80,7 @@ def export_hub(
         )
     newest: dict[Path, tuple[ResultsFile, TaskResult, Benchmark]] = {}
     chosen = {benchmark.task for benchmark in benchmarks}
-    left_out = [f"{task}: no dataset stands for it; add --benchmark {task}=ORG/DATASET" for task in known if task not in chosen]
+    left_out = [f"{task}: no dataset is named for it; add --benchmark {task}=ORG/DATASET" for task in known if task not in chosen]
     for file in sorted(files, key=lambda each: each.date):
         for benchmark in benchmarks:
             if task := file.task(benchmark.task):

@@ -128,9 +128,9 @@ def collect_links(entries: Iterable[str]) -> Links:
 
 def read_urls(path: Path) -> list[str]:
     """A list of links, one a line (``#`` starts a comment line). Raises DataError: no such file, or nothing in it."""
-    found = [line.strip() for _, line in lines_of(path, "expected links, one a line") if not line.strip().startswith("#")]
+    found = [line.strip() for _, line in lines_of(path, "expected links, one per line") if not line.strip().startswith("#")]
     if not found:
-        raise DataError(f"{path}: no links; expected one a line")
+        raise DataError(f"{path}: no links; expected one per line")
     return found
 
 

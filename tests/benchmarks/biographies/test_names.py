@@ -33,8 +33,8 @@ def test_both_forms_in_one_file(tmp_path):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"q\t[Ada Lind]\n", r"names\.csv:1: found '\[Ada Lind\]' behind the tab"),
-        (b"a\nq\t[]\n", r"names\.csv:2: found '\[\]' behind the tab"),
+        (b"q\t[Ada Lind]\n", r"names\.csv:1: found '\[Ada Lind\]' after the tab"),
+        (b"a\nq\t[]\n", r"names\.csv:2: found '\[\]' after the tab"),
         (b"q\t__import__('os')\n", "names.csv:1: found"),
         (b"(disambiguation)\n", "expected a name"),
         (b"\n", "no names"),

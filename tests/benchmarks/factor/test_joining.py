@@ -72,8 +72,8 @@ def test_a_seam_shows_its_white_space(rule, prefix, completion, seam):
 @pytest.mark.parametrize(
     ("rule", "prefix", "completion", "odd"),
     [
-        (AUTHORS, "It is", "so.", "nothing stands between"),
-        (AUTHORS, "It is", " so.", "nothing stands between"),
+        (AUTHORS, "It is", "so.", "nothing separates"),
+        (AUTHORS, "It is", " so.", "nothing separates"),
         (AUTHORS, "It is ", "so.", ""),
         (AUTHORS, "法国的首都是", "巴黎。", ""),
         (SPACE, "It is", "so.", ""),
@@ -83,7 +83,7 @@ def test_a_seam_shows_its_white_space(rule, prefix, completion, seam):
         (SPACE, "法国的首都是", "巴黎。", "a delimiter ' ' is put here"),
         (NONE, "法国的首都是", "巴黎。", ""),
         (NONE, "It is", ", so.", ""),
-        (NONE, "It is", "so.", "nothing stands between"),
+        (NONE, "It is", "so.", "nothing separates"),
         (DOLA, "It is ", "so.", ""),
     ],
 )

@@ -109,7 +109,7 @@ def test_a_true_one_in_the_middle_of_its_edits_is_told_with_a_way_out(clean: Aud
     found = audit_rows(synthetic(40, edits, share=1))
     assert found.baseline(CENTRAL).accuracy == 1
     advice = conclusion(found, "edits")[1]
-    assert "Whoever compares them finds it in 100.0%" in advice
+    assert "Comparing them finds it in 100.0%" in advice
     assert "hide_centre: true" in advice
     assert "hide_centre" not in conclusion(clean, "clean")[1]
 

@@ -98,7 +98,7 @@ def test_no_pairs_are_no_work(folder):
 
 def test_a_model_that_is_no_classifier_is_refused(checkpoint, tmp_path):
     causal = save_gpt2(tmp_path / "gpt2", AutoTokenizer.from_pretrained(checkpoint))
-    with pytest.raises(ModelError, match="GPT2LMHeadModel is no inference model"):
+    with pytest.raises(ModelError, match="GPT2LMHeadModel is not an inference model"):
         NliModel(str(causal))
     with pytest.raises(ModelError, match="cannot be loaded"):
         NliModel(str(tmp_path / "nowhere"))

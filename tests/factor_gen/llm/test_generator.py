@@ -300,7 +300,7 @@ def test_a_build_whose_requests_fail_keeps_no_shard_and_goes_on_when_they_succee
     said = " ".join(capsys.readouterr().err.split())
     assert "stage generate, shard 0 (documents 'mill.txt'): 1 of " in said
     assert "HTTP 503" in said
-    assert "the same command goes on" in said
+    assert "the same command continues" in said
     assert not (tmp_path / "out" / "stages" / "4-generate" / "part-00000.jsonl").exists()
     server.script = recorded
     assert main(command) == 0

@@ -207,7 +207,7 @@ def test_unsure_as_certified(cascade, write_judge, server, tmp_path):
     [
         ({"then": None}, r"a cascade has first: JUDGE.yaml, then: JUDGE.yaml, and unsure"),
         ({"unsure": None}, r"a cascade has first"),
-        ({"first": "both.yaml"}, "a cascade is no part of another cascade"),
+        ({"first": "both.yaml"}, "a cascade cannot be part of another cascade"),
         ({"first": "gpt.yaml"}, "first: gpt reads prompts; expected one that gives probabilities"),
         ({"then": "words.yaml"}, "take verdicts: logprobs out of that judge"),
         ({"then": "pages.yaml"}, "take verify: page out of that judge"),

@@ -105,7 +105,7 @@ def test_wrong_settings_are_told_before_anything_is_asked(write_judge, tmp_path)
         ({"threshold": 0.99}, "threshold is 0.99; expected a number from 0.1 to 0.9"),
         ({"window": 4}, "window is 4; expected a whole number of 16 or more"),
         ({"temperature": 1}, "unknown key 'temperature'"),
-        ({"model": ""}, "model is missing: a model on the Hub, or where it lies"),
+        ({"model": ""}, "model is missing: a model on the Hub, or its folder"),
     ):
         with pytest.raises(ConfigError, match=message):
             load_judge_config(write_judge(**keys))

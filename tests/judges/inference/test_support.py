@@ -148,7 +148,7 @@ def test_a_model_without_the_head_is_refused_not_made_up(folders, hhem, tmp_path
         load_model(str(bare), device="cpu", family="hhem")
     with pytest.raises(ModelError, match=r"RoBERTa-Large: its labels are LABEL_0, LABEL_1, expected one called 'entailment'"):
         load_model(str(folders["roberta"]), device="cpu", family="nli")
-    with pytest.raises(ModelError, match="T5ForConditionalGeneration is no inference model"):
+    with pytest.raises(ModelError, match="T5ForConditionalGeneration is not an inference model"):
         load_model(str(folders["seq2seq"]), device="cpu", family="nli")
 
 
