@@ -75,7 +75,7 @@ WRONG = {
     "empty file of queries": (["query", "{0}", "--queries", "/dev/null"], "/dev/null: no queries"),
     "k": (["query", "{0}", "a", "-k", "0"], "k is 0, expected at least 1"),
     "no index": (["query", "{1}/gone", "a"], "gone: no such folder"),
-    "no index for info": (["info", "{1}"], "no manifest.json in it, so it is no index"),
+    "no index for info": (["info", "{1}"], "no manifest.json in it, so it is not an index"),
     "index exists": (["build", ENCYCLOPEDIA, "--out", "{0}"], "exists; give another folder, or --overwrite"),
     "no source": (["build", "gone.tsv", "--out", "{1}/new"], "gone.tsv: no such file"),
     "words": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--words", "0"], "words is 0"),

@@ -296,7 +296,7 @@ AGAIN = "build the index again: lm-factuality index build SOURCE --out"
 DAMAGE = {
     "gone": (shutil.rmtree, ["index: no such folder", "'lm-factuality index build SOURCE --out"]),
     "half built": (half_built, ["its build was interrupted", "index.partial is unfinished", "run the same"]),
-    "foreign": (lambda folder: (folder / "manifest.json").unlink(), ["no manifest.json in it, so it is no index"]),
+    "foreign": (lambda folder: (folder / "manifest.json").unlink(), ["no manifest.json in it, so it is not an index"]),
     "manifest not JSON": (
         lambda folder: (folder / "manifest.json").write_text("{"),
         ["manifest.json: not a manifest of an index", AGAIN],

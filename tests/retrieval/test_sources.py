@@ -212,7 +212,7 @@ BAD = {
         "rows.jsonl",
         b'{"text": "a"}\n',
         "title=name",
-        "rows.jsonl:1: no column 'name'; found text; mend --fields title=name",
+        "rows.jsonl:1: no column 'name'; found text; correct --fields title=name",
     ),
     "half a surrogate pair": ("rows.jsonl", b'{"text": "a \\ud83d"}\n', "", "rows.jsonl:1: holds half of a surrogate pair"),
     "not Parquet": ("rows.parquet", b"plain text", "", "rows.parquet: not a readable Parquet file"),
