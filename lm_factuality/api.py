@@ -100,10 +100,10 @@ class Results:
 
 
 def _samples(file: ResultsFile, task: TaskResult) -> Iterable[Mapping[str, Any]]:
-    from lm_factuality.harness.samples import read_samples
+    from lm_factuality.harness.samples import samples_of
 
     found = file.content.get("samples", {}).get(task.task, ())
-    return read_samples(task.samples) if task.samples else [each for each in found if each["filter"] == found[0]["filter"]]
+    return samples_of(task) if task.samples else [each for each in found if each["filter"] == found[0]["filter"]]
 
 
 def read_results(*paths: str | Path) -> Results:

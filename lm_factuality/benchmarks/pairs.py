@@ -23,7 +23,7 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.paired import Floats, detectable, flip_test, holm, slopes, swap_test
 from lm_factuality.ground.statistics import Z95
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import read_samples
+from lm_factuality.harness.samples import samples_of
 
 _EQUAL = 1e-12
 
@@ -102,7 +102,7 @@ def scored_rows(result: TaskResult, samples: Samples) -> dict[str, Scored]:
     """What the rows of a run contribute to each score; empty where the run kept none. Raises DataError: the samples cannot be
     read."""
     parts: dict[str, dict[str, tuple[str, Counts]]] = {}
-    for sample in read_samples(result.samples) if result.samples else ():
+    for sample in samples_of(result):
         row = row_of(result, samples, sample)
         for score, counts in row.parts.items():
             parts.setdefault(score, {})[row.key] = (row.cluster, counts)

@@ -9,6 +9,7 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import lines_of
 from lm_factuality.ground.thinking import said
+from lm_factuality.harness.outputs import TaskResult
 
 
 def read_samples(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -21,6 +22,21 @@ def read_samples(path: Path) -> Iterator[Mapping[str, Any]]:
     for first in samples:
         yield first
         yield from (sample for sample in samples if sample.get("filter") == first.get("filter"))
+
+
+def samples_of(task: TaskResult) -> Iterator[Mapping[str, Any]]:
+    """The samples that a run kept of a task, none if it kept none.
+
+    Raises:
+        DataError: as ``read_samples``, or in the end, where they are not as many as the results say.
+    """
+    found = 0
+    for sample in read_samples(task.samples) if task.samples else ():
+        found += 1
+        yield sample
+    if task.samples and task.effective and found != task.effective:
+        told = f"found {found:,} samples, but the results are of {task.effective:,}"
+        raise DataError(f"{task.samples}: {told}; is the file cut off? Run the task again")
 
 
 def read_every_sample(path: Path) -> Iterator[Mapping[str, Any]]:

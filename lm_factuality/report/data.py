@@ -21,7 +21,7 @@ from lm_factuality.benchmarks.rows import Counts, SampleRow
 from lm_factuality.ground.files import write_text
 from lm_factuality.ground.html import as_data
 from lm_factuality.ground.reasons import Reason, reasons_of
-from lm_factuality.harness.samples import read_samples
+from lm_factuality.harness.samples import samples_of
 
 CHUNK = 250
 OUTCOMES = ("right", "wrong", "unscored", "none")
@@ -89,10 +89,9 @@ def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path)
     scored: dict[str, dict[str, Scored]] = {}
     reasons: dict[str, list[str]] = defaultdict(list)
     for entry in tqdm(entries, f"reading {task}", unit=" models", delay=2):
-        assert entry.result.samples is not None
         parts: dict[str, dict[str, tuple[str, Counts]]] = {}
         rows: list[tuple[int, SampleRow]] = []
-        for sample in read_samples(entry.result.samples):
+        for sample in samples_of(entry.result):
             row = row_of(entry.result, benchmark.samples, sample)
             rows.append((docs.setdefault(row.key, (len(docs), row.title, row.doc))[0], row))
             facets.update(row.facets)

@@ -17,7 +17,7 @@ from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.plots import Dot, Point, scatter
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
-from lm_factuality.harness.samples import prompt_text, read_samples, same_responses, to_float
+from lm_factuality.harness.samples import prompt_text, same_responses, samples_of, to_float
 from lm_factuality.harness.scored import WordAnswer
 
 _ROUNDING = 1e-3  # of half-precision log-probabilities
@@ -126,7 +126,7 @@ def _section(task: str, entries: Sequence[Entry]) -> Markup:
 
 def _bins(entry: Entry) -> list[tuple[float, float, int]]:
     """(mean probability, share of true choices, number of choices) of each bin that has some."""
-    samples = read_samples(entry.result.samples) if entry.result.samples else ()
+    samples = samples_of(entry.result)
     rows = [bins_of(each["ece"], each["doc"]["gold"]) for each in samples if each.get("ece")]
     sums = [tuple(map(math.fsum, zip(*found, strict=True))) for found in zip(*rows, strict=True)]
     return [(total / count, true / count, int(count)) for count, total, true in sums if count]

@@ -15,7 +15,7 @@ from lm_factuality.benchmarks.pairs import reading
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of, write_json, write_lines
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
-from lm_factuality.harness.samples import read_samples
+from lm_factuality.harness.samples import samples_of
 from lm_factuality.results.exports.about import (
     EVERY_EVAL_EVER,
     EVERY_EVAL_EVER_INSTANCE,
@@ -204,7 +204,7 @@ def _instances(task: TaskResult, evaluation: str, model: str) -> list[dict[str, 
     # Of pooled counts they are about the score of whole responses.
     result = f"{task.task}.{benchmark.instance_score or headline(task) or ''}"
     found = []
-    for sample in read_samples(task.samples):
+    for sample in samples_of(task):
         with reading(task, sample):
             if (each := benchmark.instance(sample)) is not None:
                 found.append(_instance(sample, each, task.task, evaluation, model, result))
