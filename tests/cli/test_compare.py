@@ -30,7 +30,7 @@ def test_names_of_tasks_of_others_do_nothing_to_a_terminal(tmp_path, capsys):
     assert main(["compare", str(path)]) == 0
     output = capsys.readouterr().out
     assert "\x1b" not in output
-    assert "Left out: \\x1b[2Jodd is no task of the suite" in output
+    assert "Left out: \\x1b[2Jodd is not a task of the suite" in output
 
 
 def test_measured_pairs_say_how_sure_they_are(tmp_path, capsys):
