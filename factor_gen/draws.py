@@ -45,9 +45,11 @@ class Again:
     def read(self, number: int) -> list[Example]:
         """The documents of a shard; DataError if a shard is not there, or damaged."""
         drawn = (each for each in self.last.stream(number) if _stage(each) not in _NONE_LEFT)
-        left = {each.doc_id for each in drawn if reached(each, self.goal) < (len(ALL_STAGES), *self.goal)}
+        left = {
+            each.doc_id: (each.spans, each.tried) for each in drawn if reached(each, self.goal) < (len(ALL_STAGES), *self.goal)
+        }
         found = (each for each in (self.documents.stream(number) if left else ()) if each.doc_id in left and not each.unused)
-        return [replace(each, draw=self.draw) for each in found]
+        return [replace(each, draw=self.draw, spans=spans, tried=tried) for each in found for spans, tried in [left[each.doc_id]]]
 
 
 def best_draws(folders: Sequence[StageFolder], shards: int, goal: Goal) -> Iterator[Example]:

@@ -54,7 +54,9 @@ class Example:
     comes of the document, as ``stage: reason``; later stages pass such an example on as it is, without its texts.
 
     ``draw`` numbers the sentences that are drawn from a document, from 1; ``draws`` is how many were, once all are.
-    ``repeated`` is where, in a document as it was read, sentences begin that one before it has too.
+    ``spans`` is where the document's sentences begin and end, in turns; ``tried`` says how many of them were looked at, in the
+    order of the draws, so that the next draw goes on there. ``repeated`` is where, in a document as it was read, sentences begin
+    that one before it has too.
     """
 
     doc_id: str
@@ -67,6 +69,8 @@ class Example:
     draw: int = 1
     draws: int = 0
     repeated: tuple[int, ...] = ()
+    spans: tuple[int, ...] = ()
+    tried: int = 0
 
     def drop(self, stage: str, reason: str) -> Example:
         """The example as one that no row comes of; what was generated for it stays, to be counted."""
@@ -82,7 +86,7 @@ def to_json(example: Example) -> dict[str, Any]:
 def from_json(values: Mapping[str, Any]) -> Example:
     """What ``to_json`` made."""
     candidates = tuple(Candidate(**each) for each in values.get("candidates", ()))
-    lists = {key: tuple(values.get(key, ())) for key in ("types", "repeated")}
+    lists = {key: tuple(values.get(key, ())) for key in ("types", "repeated", "spans")}
     return Example(**{**values, **lists, "candidates": candidates})
 
 

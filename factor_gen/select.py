@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
+from itertools import chain
 from typing import Any
 
 from factor_gen.language import ENGLISH, identified
@@ -16,7 +17,7 @@ from factor_gen.text.layout import verbatim
 from factor_gen.text.sentences import plain, sentences
 from lm_factuality.ground.sentences import spaced
 
-_RULES = 4  # raised when a change of the rules can change what is selected
+_RULES = 5  # raised when a change of the rules can change what is selected
 _EMPTY, _ALONE, _JOINED, _REPEATED, _KNOWN, _CODE, _HALF, _NO_OTHER = (
     "the text is empty",
     "no text before the sentence",
@@ -33,8 +34,8 @@ _OPEN = re.compile(rf"(?:,|\b(?:{_WORDS_THAT_GO_ON.replace(' ', '|')}))[ \t\r]*\
 
 
 class Select:
-    """Examples whose ``prefix`` is a whole document in, a sentence as ``completion`` and what stands before it out: of those that
-    will do the one that is drawn as ``draw`` says."""
+    """Examples whose ``prefix`` is a whole document in, a sentence as ``completion`` and what stands before it out: the
+    first that will do of those that no draw before has ``tried``."""
 
     name = "select"
 
@@ -57,29 +58,28 @@ class Select:
 
     def _select(self, example: Example) -> Example:
         doc_id, text = example.doc_id, example.prefix
-        spans = sentences(text, self._language)
+        bounds = example.spans or tuple(chain.from_iterable(sentences(text, self._language)))
         is_code, known = verbatim(text.split("\n")), set(example.repeated if self._settings.once else ())
         # each sentence that will do is as likely as the others to be the first of them in a random order
-        order = list(range(len(spans)))
+        order = list(range(len(bounds) // 2))
         if self._settings.position == "random":
             random.Random(f"{self._seed}/select/{doc_id}").shuffle(order)
         elif self._settings.position == "last":
             order.reverse()
         whole = plain(text)
         furthest = (-1, _EMPTY)
-        draw = example.draw
-        for number in order:
-            start, end = spans[number]
+        for tried, number in enumerate(order[example.tried :], start=example.tried + 1):
+            start, end = bounds[2 * number : 2 * number + 2]
             sentence = text[start:end]
             failure = failed(sentence, self._settings, self._language) or _misplaced(text[:start], sentence, whole)
             if failure is None and start in known:
                 failure = 105, _KNOWN
             elif failure is None and is_code[text.count("\n", 0, start)]:
                 failure = 104, _CODE
-            furthest, draw = max(furthest, failure or furthest), draw - (failure is None)
-            if not draw:
-                return Example(doc_id, prefix=text[:start], completion=sentence, draw=example.draw)
-        reason = furthest[1] if draw == example.draw else _NO_OTHER
+            if failure is None:
+                return Example(doc_id, text[:start], sentence, draw=example.draw, spans=bounds, tried=tried)
+            furthest = max(furthest, failure)
+        reason = _NO_OTHER if example.tried else furthest[1]
         return Example(doc_id, draw=example.draw).drop(self.name, reason)
 
 

@@ -61,15 +61,16 @@ def test_documents_without_a_row_come_back(tmp_path: Path) -> None:
     read.write(0, [*texts, Example("a").drop("read", "the id of another document")])
     last = [
         example("a", "eep"),
-        example("b", "eee"),
+        example("b", "eee", spans=(0, 4, 5, 18), tried=1),
         Example("c").drop("select", "no sentence of 10 words or more"),
-        example("d", "").drop("generate", "no contradiction"),
-        Example("e").drop("types", "nothing to edit"),
+        example("d", "", spans=(0, 18), tried=2).drop("generate", "no contradiction"),
+        Example("e", tried=3).drop("types", "nothing to edit"),
         Example("a").drop("read", "the id of another document"),
     ]
     (folder,) = folders(tmp_path, last)
     again = Again(read, folder, 2, (3, 2)).read(0)
-    assert again == [replace(texts[place], draw=2) for place in (1, 3, 4)]
+    goes_on = [(1, (0, 4, 5, 18), 1), (3, (0, 18), 2), (4, (), 3)]
+    assert again == [replace(texts[place], draw=2, spans=spans, tried=tried) for place, spans, tried in goes_on]
 
 
 def test_the_draw_that_got_furthest_is_kept(tmp_path: Path) -> None:

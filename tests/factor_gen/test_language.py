@@ -133,6 +133,32 @@ def test_german_keeps_its_endings_and_capitals(sentence, text):
     assert any(re.fullmatch(text, each) for each in found), found
 
 
+@pytest.mark.parametrize(
+    ("sentence", "text"),
+    [
+        ("Die Marke kann verwandt werden.", "Die Marke kann nicht verwandt werden."),
+        ("Die Marke kann im Text verwandt werden.", "Die Marke kann im Text nicht verwandt werden."),
+        ("Die Datei wurde gelöscht.", "Die Datei wurde nicht gelöscht."),
+        ("Das Format wird vom Programm unterstützt.", "Das Format wird vom Programm nicht unterstützt."),
+        ("Der Name muss im Text übersetzt werden.", "Der Name muss im Text nicht übersetzt werden."),
+        ("Die Liste konnte dort benutzt worden sein.", "Die Liste konnte dort nicht benutzt worden sein."),
+        ("Die Liste soll dort sein und kann heute umgesetzt werden.", "Die Liste soll dort sein und kann heute nicht umgesetzt werden."),
+        ("Die Marke kann hinzugelegt werden.", "Die Marke kann nicht hinzugelegt werden."),
+        ("Es ist klar, welche Pakete installiert werden sollen.", None),
+        ("Die Marke kann durchsucht werden.", None),  # no participle that is known
+        ("Das Programm muss überhaupt.", None),
+    ],
+)  # fmt: skip
+def test_a_german_denial_stands_before_the_participle_and_what_goes_with_it(sentence, text):
+    found = {
+        each.text
+        for seed in range(5)
+        for each in candidates(sentence, "de", random.Random(seed))
+        if each.generator.endswith("negation added")
+    }
+    assert found == ({text} if text else set())
+
+
 @pytest.mark.parametrize("language", [each for each in RULES if each != "en"])
 def test_every_line_of_a_list_finds_its_own_members(language):
     for line in lines(language):

@@ -113,16 +113,22 @@ def test_position_and_seed_decide_which() -> None:
     assert [select(text, 1, each) for each in ids] != [select(text, 2, each) for each in ids]
 
 
-def test_each_draw_is_another_sentence() -> None:
+def test_each_draw_is_another_sentence_of_a_document_that_is_split_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    splits = []
+    monkeypatch.setattr("factor_gen.select.sentences", lambda *given: splits.append(given) or sentences(*given))
     text = "\n".join(f"The keeper of light number {n} said that it had been built in the year {1800 + n}." for n in range(6))
     for position in ("random", "first", "last"):
         stage = Select(SelectSettings(position=position), 3)  # type: ignore[arg-type]
-        drawn = [stage.run([Example("d", prefix=text, draw=draw)])[0] for draw in range(1, 7)]
+        drawn = []
+        for draw in range(1, 7):
+            spans, tried = (drawn[-1].spans, drawn[-1].tried) if drawn else ((), 0)
+            drawn += stage.run([Example("d", prefix=text, draw=draw, spans=spans, tried=tried)])
         assert [each.draw for each in drawn] == [1, 2, 3, 4, 5, 6]
         assert len({each.completion for each in drawn[:5]}) == 5
         assert drawn[5].unused == "select: no other sentence"
         for each in drawn[:5]:
             check(text, each)
+    assert len(splits) == 3  # one for each position
     assert drawn[0].completion.endswith("1805.")
     assert drawn[4].completion.endswith("1801.")
 
