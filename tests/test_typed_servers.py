@@ -25,8 +25,8 @@ from judges.judge import Judge
 from judges.typed import CUT_OFF, NO_OBJECT, Reply, Typed
 from judges.verify import PROMPT as VERIFY
 from judges.verify import PROMPT_PAGE, PageReply, Pair, SupportReply, page_subject, verify
-from lm_factuality.benchmarks.biographies import decompose, group
-from lm_factuality.benchmarks.biographies.types import Fact
+from lm_factuality.benchmarks.biographies import decompose
+from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography
 from lm_factuality.benchmarks.factor_generation import judging as generations
 from lm_factuality.benchmarks.factor_generation.marks import MarkReply
 from lm_factuality.benchmarks.felm.claims import ClaimsReply
@@ -58,14 +58,24 @@ QUESTIONS: dict[str, tuple[str, type[Reply], dict[str, Any]]] = {
     "verification": (VERIFY, SupportReply, Pair(FACTS[0], PAGE).subject),
     "verification by page": (PROMPT_PAGE, PageReply, page_subject(FACTS, PAGE)),
     "decomposition": (
-        decompose.PROMPT,
+        "biographies/decompose",
         decompose.FactsReply,
         decompose.decompose_subjects([SENTENCE], "Orla Venn", "standalone")[0],
     ),
     "grouping": (
-        group.PROMPT,
-        group.GroupsReply,
-        group.group_subject("Orla Venn", SENTENCE, [Fact(text, 0) for text in FACTS], [SENTENCE]),
+        "biographies/group",
+        decompose.GroupsReply,
+        decompose.group_subject(
+            JudgedBiography(
+                Generation("0", "Who is Orla Venn?", "Orla Venn", SENTENCE, ()),
+                (SENTENCE,),
+                tuple(Fact(text, 0) for text in FACTS),
+                (),
+                (),
+                (),
+                (),
+            )
+        ),
     ),
     "marks": (steps.MARK_PROMPT, steps.MarksReply, steps.mark_subject(DOC, ANSWER)),
     "cut": (steps.CUT_PROMPT, steps.CutReply, steps.cut_subject("To find the area:\n6 * 7\n= 42. That is all.")),

@@ -75,7 +75,7 @@ def test_score_counts_what_it_cannot_read_and_refuses_what_is_broken(data_dir, t
     assert main(arguments) == 0
     unscored = json.loads(out.read_text())["unscored"]
     assert unscored["responses"] == 11
-    assert unscored["reasons"] == {"no output for this row": 10, "id 0 of 3": 1}
+    assert unscored["reasons"] == {"no output for this row": 10, "id 0; the last is 3": 1}
     printed = capsys.readouterr().out
     assert "unscored: 11 responses" in printed
     assert main([*arguments, "--protocol", "code"]) == 0

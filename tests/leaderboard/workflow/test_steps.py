@@ -120,7 +120,7 @@ def test_an_honest_submission_is_accepted_and_published(board: Path, honest: Pat
     git(board, "merge", "-q", "pull")
     code, output = run_job(board, "publish", surroundings)
     assert code == 0, output
-    assert "1 models of 1 submissions, 0 refused" in output
+    assert "1 model of 1 submission, 0 refused" in output
     assert (board / "site" / "index.html").is_file()
 
 
