@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     genres.add_argument("--folder", type=Path, default=Path("results/genres"), help="texts and builds (default %(default)s)")
     genres.add_argument(
-        "--use", choices=("tuning", "gate", "language", "all"), default="gate", help="which genres (default gate)"
+        "--use", choices=("tuning", "gate", "unread", "language", "all"), default="gate", help="which genres (default gate)"
     )
     genres.add_argument("--genre", nargs="+", default=[], metavar="NAME", help="these instead")
     genres.add_argument("--model", help="a causal model: builds with it as the fluency filter, too")

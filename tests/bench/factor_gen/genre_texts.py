@@ -42,7 +42,7 @@ class Genre(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     name: str
-    use: Literal["tuning", "gate", "language"]
+    use: Literal["tuning", "gate", "unread", "language"]
     language: str
     license: str
     packages: list[Package]
