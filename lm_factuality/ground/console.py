@@ -3,6 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 
+from lm_factuality.ground.errors import printable
+
 _WIDEST = 1000  # characters a line in a file may have
 _NARROWEST = 16  # characters to which a terminal folds a column of text
 
@@ -18,6 +20,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     from rich.measure import Measurement
     from rich.table import Table
 
+    rows = [["\n".join(map(printable, cell.split("\n"))) for cell in row] for row in rows]  # names from strangers' files
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False)
     kept = [index for index in range(len(columns)) if not rows or any(row[index] for row in rows)]
     narrowest = 0
@@ -35,7 +38,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     natural = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
     console.width = max(console.width, narrowest if console.is_terminal else natural)
     console.print(table)
-    for note in notes:
+    for note in map(printable, notes):
         console.print(note, style="dim", soft_wrap=True)
 
 
