@@ -21,7 +21,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-@pytest.mark.parametrize("how", [KILL, INTERRUPT, FULL])
+@pytest.mark.parametrize("how", [KILL, INTERRUPT, pytest.param(FULL, marks=pytest.mark.slow)])
 def test_a_judge_goes_on_where_it_was_stopped(how: str, few: World) -> None:
     found = attack("verify", how, 3, few)
     assert not found.wrong, found.notes

@@ -123,7 +123,7 @@ def test_ctrl_c_ends_in_one_line_and_nothing_is_asked_twice(server, tmp_path):
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         told = process.communicate(timeout=60)[1]
-    assert process.returncode == 130
+    assert process.returncode == 130, told
     assert "Traceback" not in told
     last = told.rstrip().splitlines()[-1]
     assert "interrupted" in last

@@ -112,7 +112,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "no index": ([{"domain": "wk", "output": "1"}], "'index' is missing"),
     "unknown row": ([{"index": "7", "domain": "wk", "output": "1"}], "no row has the index '7'"),
     "other domain": ([{"index": "0", "domain": "math", "output": "1"}], "of domain 'wk', found 'math'"),
-    "twice": ([{"index": "0", "domain": "wk", "output": "1"}] * 2, "was there before"),
+    "twice": ([{"index": "0", "domain": "wk", "output": "1"}] * 2, "appears twice"),
     "no text": ([{"index": "0", "domain": "wk", "output": 3}], "'output' has to be a text"),
     "nothing": ([], "no outputs"),
 }
