@@ -9,13 +9,13 @@ from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import COREFERENCE, ENTITY, LINK, PREDICATE
 
 _NEAR = 400  # characters before an edit that are looked at
-_INSTEAD = re.compile(r"\b(?:instead of|rather than|other than|apart from|except for|as if|as though)\b", re.IGNORECASE)
+_INSTEAD = re.compile(r"\b(?:rather than|other than|apart from|except for|as if|as though)\b", re.IGNORECASE)
 _EXAMPLES = re.compile(r"\b(?:e\.g\.|i\.e\.|such as|for (?:example|instance)|including|includes?)[^.;)]*$", re.IGNORECASE)
 _ANY_TIME = re.compile(
     r"\b(?:when(?:ever)?|once|until|till|while|(?:each|every|by the|the (?:first|next|last)) time|as (?:soon|long) as)\b",
     re.IGNORECASE,
 )
-_ASKED = re.compile(r"\bon (?:which|what|whose|how|whether|who|where)\b|, (?:which|whose) (?!of\b)\w+s (?:are|were|have)\b")
+_ASKED = re.compile(r"\bon (?:which|what|whose|how|whether|who|where)\b")
 _OPEN_CONDITION = re.compile(r"[^\s,;:.(] (?:if|unless|whether) [^;:.]*$")  # up to the end, whatever commas follow
 _NEXT = re.compile(r"[.!?][\"”’)]* [A-Z“\"]")
 _BRACKETS = re.compile(r"\([^()]*\)")
