@@ -154,7 +154,6 @@ def evaluate(
 
     from lm_factuality.harness import judging
     from lm_factuality.harness.internals import internal
-    from lm_factuality.harness.own_data import YAML_FOLDER
     from lm_factuality.harness.suite_task import SuiteTask
     from lm_factuality.harness.tasks import find_configs, with_suite
     from lm_factuality.results.read import to_results_file
@@ -163,9 +162,7 @@ def evaluate(
     for config in (found for name in names for _, found in find_configs(name, include_path, may_import=True)):
         if isinstance(config, FactualityError):
             raise config
-    folders = [str(Path(name).resolve().parent) for name in names if name.endswith((".yaml", ".yml"))]
-    metadata = {**(metadata or {}), **({YAML_FOLDER: folders[0]} if folders else {})}
-    manager = TaskManager(include_path=with_suite(include_path), include_defaults=False, metadata=metadata)
+    manager = TaskManager(include_path=with_suite(include_path), include_defaults=False, metadata=dict(metadata or {}))
     judging.begin_run(None)
     SuiteTask.has_response_cache = bool(options.get("use_cache"))
     lm = open_model(pretrained=model) if isinstance(model, str) else model
