@@ -4,6 +4,7 @@
 import re
 from collections.abc import Callable, Mapping
 
+from factor_gen.generate.rules import left_out
 from factor_gen.generate.rules.sentence import Edit, Sentence
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import COREFERENCE, ENTITY, LINK, PREDICATE
@@ -82,7 +83,7 @@ def _supposed(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:
 def _possible(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:
     """One of several things that can be."""
     is_other = edit.type in (ENTITY, PREDICATE) or edit.operator in ("adverb", "place and time", "place")
-    return is_other and edit.operator not in _FLIPS and _has("possible", _clause(sentence, start))
+    return is_other and edit.operator not in (*_FLIPS, left_out.OPERATOR) and _has("possible", _clause(sentence, start))
 
 
 def _one_of_several(sentence: Sentence, edit: Edit, start: int, end: int) -> bool:

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib.metadata import version
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from factor_gen.generate import compatible
-from factor_gen.generate.rules import dates, listed, names, negation, numbers, phrases, pronouns, swaps, verbs
+from factor_gen.generate.rules import dates, left_out, listed, names, negation, numbers, phrases, pronouns, swaps, verbs
 from factor_gen.generate.rules.asserted import unasserted
 from factor_gen.generate.rules.contexts import Contexts, load
 from factor_gen.generate.rules.sentence import Edit, Sentence, apply, described, finish, read
-from factor_gen.generate.rules.words import DATA
+from factor_gen.generate.rules.words import DATA, WORDS
 from factor_gen.language import ENGLISH
 from factor_gen.records import Candidate, Example
 from factor_gen.settings import GenerateSettings, TypesSettings
@@ -33,7 +34,7 @@ OPERATORS: Mapping[str, Operator] = {
     "name": names.document_names,
     "name swap": names.swapped_names,
     "place": names.mapped_places,
-    "nationality": names.nationality,
+    left_out.OPERATOR: left_out.left_out,
     "noun": swaps.noun,
     "property": swaps.property_,
     "comparison": partial(phrases.phrase, "comparison"),
@@ -42,14 +43,15 @@ OPERATORS: Mapping[str, Operator] = {
     "place and time": partial(phrases.phrase, "place and time"),
     "pronoun": pronouns.other_sex,
     "pronoun to name": pronouns.wrong_person,
-    "name to pronoun": pronouns.name_to_pronoun,
     "order": partial(phrases.phrase, "order"),
     "cause": partial(phrases.phrase, "cause"),
 }
-"""Every operator of the rules by name; a denial is offered once more where there is little else."""
+"""Every operator of the rules by name; where there is little else, denials are offered of each verb, then in two ways."""
 
+_OPEN = WORDS["denying"] | {"unless", "if", "few"}  # words that leave open what they govern
+_APART = 4  # characters between two edits of a compound
 _WANTED = 3  # contradictions of a row
-_VERSION = 4  # of the operators; to be raised when they write something else
+_VERSION = 5  # of the operators; to be raised when they write something else
 
 
 class RulesGenerator:
@@ -105,22 +107,40 @@ def contradictions(sentence: Sentence, types: Sequence[str], most: int, seed: st
     if sentence.text.rstrip("\"'”’)] ").endswith("?"):
         return ()  # a question asserts nothing
     edits = _edits(sentence, types, seed, lost)
-    if _is_meagre(edits):
-        lost.clear()
-        edits = _edits(replace(sentence, every=True), types, seed, lost)
+    for more in ({"every": True}, {"every": True, "spare": True}):
+        if _is_meagre(edits):
+            lost.clear()
+            edits = _edits(replace(sentence, **more), types, seed, lost)
     candidates: dict[str, Candidate] = {}
+    singles: list[Edit] = []
     for error_type in types:
         queues = [list(each) for each in edits[error_type].values() if each]
         random.Random(f"{seed}/{error_type}").shuffle(queues)
         kept = 0
         while queues and kept < most:
             for queue in queues:
-                candidate = _candidate(sentence.text, queue.pop(0))
+                each = queue.pop(0)
+                candidate = _candidate(sentence.text, each)
                 if candidate is not None and candidate.text not in candidates and kept < most:
                     candidates[candidate.text] = candidate
+                    singles.append(each)
                     kept += 1
             queues = [queue for queue in queues if queue]
+    for one, other in combinations(singles, 2) if len(singles) < _WANTED else ():
+        candidate = _compound(sentence.text, one, other)
+        if candidate is not None:
+            candidates[candidate.text] = candidate
     return tuple(candidates.values())
+
+
+def _compound(text: str, one: Edit, other: Edit) -> Candidate | None:
+    """Both edits made at once, where they lie apart and neither denies: what follows a denial may as well be changed."""
+    first, second = sorted((one, other), key=lambda each: each.replacements[0].start)
+    made_of = " ".join(f"{text[start:end]} {new}" for start, end, new in (*one.replacements, *other.replacements))
+    if not _OPEN.isdisjoint(made_of.lower().split()) or first.replacements[-1].end + _APART > second.replacements[0].start:
+        return None
+    made = _candidate(text, replace(second, replacements=(*first.replacements, *second.replacements)))
+    return made and replace(made, generator=f"rules/{first.operator} + rules/{second.operator}")
 
 
 def _edits(sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[str]) -> dict[str, dict[str, list[Edit]]]:

@@ -10,7 +10,7 @@ from factor_gen.generate.rules.pronouns import HE, SHE
 from factor_gen.generate.rules.sentence import AGENCIES, Edit, Mention, Sentence, edit, related
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import CIRCUMSTANCE, ENTITY
-from factor_gen.text.analysis import NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE, Entity
+from factor_gen.text.analysis import NAMES, ORGANISATION, PERSON, PLACE, Entity
 from factor_gen.text.names import (
     FIRST_NAMES,
     NATIONALITIES,
@@ -31,7 +31,7 @@ def document_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     for entity in sentence.entities:
         if entity.kind not in (PERSON, PLACE, ORGANISATION) or not _is_whole(sentence, entity):
             continue
-        if entity.kind == PLACE and not _is_a_spot(sentence, entity):
+        if not _once(sentence, entity) or (entity.kind == PLACE and not _is_a_spot(sentence, entity)):
             continue
         names = list(dict.fromkeys(_fitting(sentence, entity)))
         rng.shuffle(names)
@@ -72,40 +72,11 @@ def mapped_places(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     for entity in sentence.entities:
         if entity.kind != PLACE or not _is_whole(sentence, entity) or _has_article(sentence, entity):
             continue
-        if not _is_a_spot(sentence, entity):
+        if not _once(sentence, entity) or not _is_a_spot(sentence, entity):
             continue
         names = [each for each in _neighbours(entity.text) if not _names_already(sentence, each)]
         for name in rng.sample(names, min(_TRIED, len(names))):
             yield from _renamed("place", sentence, entity, name)
-
-
-def nationality(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
-    """Another nationality that is met about as often; not before a person's name or title, which would still tell."""
-    for entity in sentence.entities:
-        i = sentence.ends.get(entity.end)
-        if i is None or entity.text not in NATIONALITIES or (entity.kind != NATIONALITY and entity.text != "U.S."):
-            continue
-        country, level = NATIONALITIES[entity.text]
-        if (
-            sentence.in_title(entity.start, entity.end)
-            or not sentence.tag(i + 1).startswith(("NN", "JJ"))
-            or not sentence.tokens[i + 1].text.islower()
-            or len(list(sentence.occurrences(entity.text))) > 1
-            or any(each.kind == PERSON and 0 <= each.start - entity.end < 40 for each in sentence.entities)
-            or (country and any(each.kind == PLACE and related(country, each.text) for each in sentence.entities))
-        ):
-            continue
-        others = [
-            name
-            for name, (its_country, its_level) in NATIONALITIES.items()
-            if abs(its_level - level) <= (0 if level == 3 else 1)
-            and name not in sentence.words
-            and name != entity.text
-            and not (its_country and _names_already(sentence, its_country))
-            and name not in sentence.text
-        ]
-        for name in rng.sample(others, min(_TRIED, len(others))):
-            yield edit("nationality", ENTITY, (entity.start, entity.end, name))
 
 
 def _fitting(sentence: Sentence, entity: Entity) -> Iterator[str]:
@@ -124,7 +95,7 @@ def _fitting(sentence: Sentence, entity: Entity) -> Iterator[str]:
         if (
             (name.isupper() == entity.text.isupper() or (size > 1 and entity.kind == ORGANISATION))
             and (entity.kind != PLACE or _class(name) == _class(entity.text))
-            and (entity.kind != PERSON or _may_be(sentence, mention))
+            and (entity.kind != PERSON or (_is_person(sentence, entity.text) and _may_be(sentence, mention)))
         ):
             yield name
 
@@ -144,6 +115,12 @@ def _as_long(mention: Mention, kind: str, size: int) -> str | None:
         or mention.text.startswith("Ex-")
     )
     return mention.text if len(words) == size and not unusable else None
+
+
+def _is_person(sentence: Sentence, name: str) -> bool:
+    """Whether the name, or a longer one that it ends, begins with a first name."""
+    longer = [each.text for each in (*sentence.mentions, *sentence.entities) if each.text.split()[-1] == name.split()[-1]]
+    return any(" " in each and each.split()[0] in FIRST_NAMES for each in (name, *longer))
 
 
 def _may_be(sentence: Sentence, mention: Mention) -> bool:
@@ -192,6 +169,13 @@ def _is_capital(sentence: Sentence, i: int) -> bool:
 
 def _has_article(sentence: Sentence, entity: Entity) -> bool:
     return sentence.text[max(0, entity.start - 4) : entity.start].lower() == "the "
+
+
+def _once(sentence: Sentence, entity: Entity) -> bool:
+    """Whether the sentence tells what happened once, and of that name alone: what is so here may be so elsewhere."""
+    i, j = sentence.starts[entity.start], sentence.ends[entity.end]
+    beside = {sentence.word(i - 1), sentence.word(j + 1)}
+    return sentence.is_past and not beside & {"and", "or", ",", "as", "for"} and not sentence.words & WORDS["of others too"]
 
 
 def _is_a_spot(sentence: Sentence, entity: Entity) -> bool:

@@ -8,7 +8,7 @@ from factor_gen.generate.rules.swaps import keeps_sense
 from factor_gen.generate.rules.verbs import form_of
 from factor_gen.generate.rules.words import WORDS, inflect
 from factor_gen.records import PREDICATE
-from factor_gen.text.analysis import DATE, TIME
+from factor_gen.text.analysis import DATE, TIME, Token
 from factor_gen.text.pattern import NOT, lemmas
 
 ADDED = 0.15
@@ -20,6 +20,7 @@ _DO_FORMS = {"do": "VBP", "does": "VBZ", "did": "VBD"}
 _WHERE = ("in", "at", "on", "from", "under")
 _CLIPPED = {"wo": "will", "ca": "can", "sha": "shall"}
 # words that only stand in denied sentences, or only in others
+_PREDICATES = ("VBG", "VBN", "DT", "JJ", "NN", "NNS", "NNP", "CD", "PRP$")
 _PRESENT = {"VBZ": ("NN", "NNP", "PRP"), "VBP": ("NNS", "PRP")}
 
 
@@ -68,20 +69,27 @@ def denials(sentence: Sentence) -> Iterator[Edit]:
             or _clause_is_fronted(sentence, i)
             or _is_explained(sentence, i)
             or _is_argued(sentence, i)
+            or sentence.is_qualified(i)
             or not keeps_sense(sentence, i, word)
         ):
             continue
         following, next_word = sentence.tag(i + 1), sentence.word(i + 1)
         if _takes_not(word, sentence.tag(i), following, next_word):
             denied = "cannot" if word == "can" else f"{word} not"
-            yield edit("negation added", PREDICATE, (token.start, token.end, denied))
+            spare = f"{word} never" if word in WORDS["past auxiliaries"] else f"{word} no longer"
+            yield from _denied(sentence, token, denied, spare)
         elif sentence.tag(i) == "VBD" and word not in WORDS["be"] and word not in WORDS["reports"] and _is_plain(sentence, i):
             base = lemmas(word, "VERB")
             if base and inflect(base[0], "VBD") == word:
-                yield edit("negation added", PREDICATE, (token.start, token.end, f"did not {base[0]}"))
+                yield from _denied(sentence, token, f"did not {base[0]}", f"never {word}")
         elif sentence.tag(i) in _PRESENT and _is_present(sentence, i):
             helper = "does not" if sentence.tag(i) == "VBZ" else "do not"
-            yield edit("negation added", PREDICATE, (token.start, token.end, f"{helper} {lemmas(word, 'VERB')[0]}"))
+            yield from _denied(sentence, token, f"{helper} {lemmas(word, 'VERB')[0]}", f"no longer {word}")
+
+
+def _denied(sentence: Sentence, token: Token, denied: str, spare: str) -> Iterator[Edit]:
+    for new in (denied, spare) if sentence.spare else (denied,):
+        yield edit("negation added", PREDICATE, (token.start, token.end, new))
 
 
 def _forbidden(sentence: Sentence) -> Iterator[Edit]:
@@ -95,18 +103,21 @@ def _forbidden(sentence: Sentence) -> Iterator[Edit]:
             or not sentence.is_free(*sentence.span(i, i + 1))
         ):
             continue
-        is_order = sentence.tag(i + 1) in ("DT", "PRP$") and not _is_argued(sentence, i)
+        is_verb = sentence.tag(i) == "VB" and sentence.tag(i + 1) == "NNP"  # Open Settings
+        is_order = (is_verb or sentence.tag(i + 1) in ("DT", "PRP$")) and not _is_argued(sentence, i)
         if is_order and not _later(sentence, i, WORDS["affirmed only"]):
-            old = sentence.tokens[i].text
-            yield edit(
-                "negation added", PREDICATE, (*sentence.span(i, i + 1), f"{'Do' if old[0].isupper() else 'do'} not {word}")
+            is_first = sentence.tokens[i].text[0].isupper()
+            yield from _denied(
+                sentence,
+                sentence.tokens[i],
+                *((f"Do not {word}", f"Never {word}") if is_first else (f"do not {word}", f"never {word}")),
             )
 
 
 def _takes_not(word: str, tag: str, following: str, next_word: str) -> bool:
     """Whether the word is an auxiliary, or a form of *be* that a predicate follows."""
     if word in ("is", "are", "was", "were"):
-        is_predicate = following in ("VBG", "VBN", "DT", "JJ") and next_word not in WORDS["shown"]
+        is_predicate = following in _PREDICATES and next_word not in WORDS["shown"]
         return is_predicate or next_word in ("expected", "likely", *_WHERE)
     if word in ("has", "have", "had"):
         return following == "VBN"
@@ -134,7 +145,7 @@ def _is_present(sentence: Sentence, i: int) -> bool:
         and not sentence.kind_at(i)
         and inflect(base[0], tag) == word
         and sentence.tag(i - 1) in _PRESENT[tag]
-        and sentence.tag(i + 1).startswith(("DT", "IN", "TO", "PRP", "JJ"))
+        and sentence.tag(i + 1).startswith(("DT", "IN", "TO", "PRP", "JJ", "CD", "NNS", "NNP"))
         and not any(sentence.tag(at) in FINITE for at in sentence.clause(i - 1, -1))
     )
 

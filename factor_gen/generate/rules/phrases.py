@@ -8,7 +8,7 @@ from factor_gen.generate.rules.sentence import FINITE, Edit, Sentence, edit
 from factor_gen.generate.rules.words import DATA, WORDS, grouped
 from factor_gen.text.analysis import DATE, DURATION, MONEY, NUMBER, PERCENT, TIME
 from factor_gen.text.lists import rows
-from factor_gen.text.pattern import NOT
+from factor_gen.text.pattern import DO, NOT
 
 _CLINGS = frozenset(["before", "after", "following", "prior"])
 _BEFORE_OTHER_NUMBERS = frozenset(["no", "not", "up", "down", "by", "per"])
@@ -55,6 +55,13 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
         return False  # even after, at least once, together and simultaneously
     if follows == "clause" and sentence.small[i] != "because" and sentence.is_past:
         return False  # it closed unless it rained
+    is_conceded = not WORDS["conceding"].isdisjoint(sentence.words)
+    if sentence.small[i] == "because" and (before in WORDS["before reasons"] or is_conceded):
+        return False  # only because
+    if sentence.small[i] in ("due", "because") and follows == "noun" and before in WORDS["predicates"]:
+        return False  # these are due to
+    if word in NOT or sentence.word(end + 1) in NOT:
+        return False  # usually do not
     if end == i + 1 and sentence.tag(i) == "RB" and (word in _CLINGS or before in ("than", "as")):
         return False  # immediately before, than previously
     if sentence.small[i] == "following" and sentence.tag(i - 1) in ("DT", "IN", "PRP$", "CC", "JJ"):
@@ -69,9 +76,12 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
     if follows == "date":
         return kind in (DATE, TIME) and sentence.tag(i - 1) != "VBN"
     if follows in ("plural", "singular"):
-        return tag == {"plural": "NNS", "singular": "NN"}[follows] and before not in WORDS["before quantities"]
+        is_one = sentence.small[i] in ("has", "have", "had") and sentence.is_qualified(i)
+        return tag == {"plural": "NNS", "singular": "NN"}[follows] and before not in WORDS["before quantities"] and not is_one
     if follows == "infinitive":
-        return tag == "VB" and sentence.tag(i) == "MD" and word not in WORDS["wishes"]
+        return tag == "VB" and sentence.tag(i) == "MD" and word not in WORDS["wishes"] and not sentence.is_qualified(i)
+    if follows == "obligation":
+        return tag == "VB" and sentence.tag(i - 1) not in ("MD", "TO", "RB") and before not in DO and not sentence.is_qualified(i)
     if follows == "plurals":
         head = next((at for at in range(end, len(sentence.tokens)) if sentence.tag(at).startswith("NN")), end)
         return _is_noun_phrase(sentence, end) and sentence.tag(head) == "NNS"
@@ -79,11 +89,13 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
         return word != "as" and (word in (".", ",", ";", "") or tag in ("IN", "CC"))
     if follows == "object":
         return tag.startswith(("DT", "NN", "JJ", "PRP", "CD", "VBG")) or bool(kind)
+    if follows == "attribute":  # a file with a header
+        return sentence.tag(i - 1) in ("NN", "NNS") and before not in WORDS["nouns with"] and _is_noun_phrase(sentence, end)
     if follows == "past":  # of one subject: she never did
         verb = sentence.tag(end) in ("VBD", "VBN") or sentence.tag(i - 1) == "VBD"
         return verb and not any(sentence.tag(at) in ("VBZ", "VBP", "MD", "NNS", "NNPS") for at in sentence.clause(i - 1, -1))
     if follows == "gerund":
-        return tag == "VBG"
+        return tag == "VBG" and not (sentence.small[i] == "by" and sentence.tag(0).startswith("VB"))  # there may be other ways
     if follows == "adjective":
         is_adverb = tag == "RB" and sentence.tag(end + 1).startswith(("JJ", "VBN"))  # not: more specifically, the mill
         graded = (tag == "JJ" or is_adverb) and before not in ("the", "no", "any") and sentence.small[i] in ("more", "less")
@@ -122,7 +134,7 @@ def _orders(sentence: Sentence, i: int, end: int) -> bool:
         return False
     verb = next((tag for tag in map(sentence.tag, range(i - 1, -1, -1)) if tag in FINITE), "")
     # "rises after it fell" would be "rises before it fell"
-    return verb not in ("VBZ", "VBP") and head_noun(sentence, end) not in WORDS["before whom"]
+    return verb not in ("VBZ", "VBP") and head_noun(sentence, end) not in WORDS["before whom"] | WORDS["spans"]
 
 
 def head_noun(sentence: Sentence, i: int) -> str:

@@ -51,14 +51,14 @@ def wrong_person(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     people, organisations = _unlikely(sentence, PERSON), _unlikely(sentence, ORGANISATION)
     for i, word in enumerate(sentence.small):
         token = sentence.tokens[i]
-        is_possessive, of_person = word in ("his", "her", "its"), word in ("he", "she", "his", "her")
-        names = people if of_person else organisations if word in ("it", "its") else []
+        is_possessive, of_person = word in ("his", "her"), word in ("he", "she", "his", "her")
+        names = people if of_person else organisations if word == "it" else []
         if not names or (word in ("she", "her") and sentence.words & WORDS["vessels"]):
             continue
         if word == "it":
             fits = sentence.word(i + 1) in WORDS["reporting"]
         elif is_possessive:
-            fits = _is_possessive(sentence, i) and (i < 8 or not of_person)
+            fits = _is_possessive(sentence, i) and i < 8
         else:
             fits = _is_subject(sentence, i)
         if not fits:
@@ -70,23 +70,6 @@ def wrong_person(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             return
 
 
-def name_to_pronoun(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
-    """*He* for a woman's name and *she* for a man's, where the first name says which it is."""
-    if sentence.words & (HE | SHE | _SEXED):
-        return
-    sexes = sexes_of_names(sentence)
-    for entity in sentence.entities:
-        sex = sexes.get(entity.text) if entity.kind == PERSON else None
-        i, j = sentence.starts.get(entity.start), sentence.ends.get(entity.end)
-        if sex is None or i is None or j is None or sentence.in_title(entity.start, entity.end):
-            continue
-        is_subject = (i == 0 or sentence.word(i - 1) in WORDS["before clauses"]) and (
-            sentence.tag(j + 1) in ("VBD", "VBZ", "MD") and sentence.word(j + 1) not in ("'s", "’s")
-        )
-        if is_subject and len(list(sentence.occurrences(entity.text))) == 1:
-            yield edit("name to pronoun", COREFERENCE, (entity.start, entity.end, "he" if sex == "f" else "she"))
-
-
 def _unlikely(sentence: Sentence, kind: str) -> list[str]:
     mentions = [each for each in sentence.mentions if each.kind == kind]
     counts = Counter(_key(each) for each in mentions)
@@ -94,7 +77,8 @@ def _unlikely(sentence: Sentence, kind: str) -> list[str]:
     recent = {key for key, count in counts.items() if count == most} | {_key(each) for each in mentions[-2:]}
     names = []
     for each in mentions:
-        if _key(each) in recent or sentence.knows(each.text) or (each.article and kind == PERSON):
+        is_nobody = kind == PERSON and (each.article or each.text.split()[0] not in FIRST_NAMES)
+        if _key(each) in recent or sentence.knows(each.text) or is_nobody:
             continue
         name = each.text.split()[-1] if kind == PERSON and " " in each.text else each.text
         name = f"the {name}" if kind == ORGANISATION and each.article else name

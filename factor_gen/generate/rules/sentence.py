@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from factor_gen.generate.rules.contexts import Contexts
-from factor_gen.generate.rules.words import DATA, frequency
+from factor_gen.generate.rules.words import DATA, WORDS, frequency
 from factor_gen.text import Analysis, Entity, Tagger, Token
 from factor_gen.text.analysis import NAME, NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE
 from factor_gen.text.lists import entries
@@ -55,6 +55,7 @@ class Sentence:
     mentions: tuple[Mention, ...]
     contexts: Contexts = field(default_factory=Contexts)
     every: bool = False  # whether every chance is taken, whatever gives true sentences away
+    spare: bool = False  # whether, besides, a denial is made in two ways, where nothing else is left
 
     @cached_property
     def small(self) -> tuple[str, ...]:
@@ -118,6 +119,17 @@ class Sentence:
     def is_past(self) -> bool:
         """Whether it tells what was."""
         return any(token.tag == "VBD" for token in self.tokens)
+
+    def is_qualified(self, i: int) -> bool:
+        """Whether the verb at ``i`` is of a relative clause (*the file that is read*), or has a subject that counts or picks out
+        (*all files*, *only one*): its denial would not be that of the sentence, or read badly."""
+        before = [*self.clause(i - 1, -1)]
+        for at in before:
+            if self.tag(at) in FINITE:
+                break
+            if self.small[at] in WORDS["relative"] and at > 0:
+                return True
+        return any(self.small[at] in WORDS["picking out"] for at in before)
 
     @cached_property
     def last_consequence(self) -> int:
