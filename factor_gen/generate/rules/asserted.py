@@ -70,9 +70,13 @@ def _denied(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:
     return _has("denying", clause) or _INSTEAD.search(clause) is not None
 
 
-def _supposed(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:
+def _supposed(sentence: Sentence, edit: Edit, start: int, end: int) -> bool:
     """A condition, or a time that is any time at which something is so."""
     clause = _clause(sentence, start)
+    if edit.operator in ("number", "date", "ordinal") and _has(
+        "for instance", sentence.text[max(0, start - _NEAR) : end + _NEAR]
+    ):
+        return True
     if (edit.type != COREFERENCE and not sentence.is_past and _ANY_TIME.search(clause)) or _has("supposing", clause):
         return True
     if _ASKED.search(clause) or (edit.type == PREDICATE and clause.lower().lstrip().startswith("as ")):

@@ -12,7 +12,7 @@ from factor_gen.text.analysis import DATE, DAYS, MONTHS, ORDINALS, SHORT_MONTHS,
 from factor_gen.text.lists import rows
 
 _OPEN = re.compile(
-    r"\b(?:by|before|after|until|till)\s(?:the\s)?(?:early\s|late\s|mid-)?$", re.IGNORECASE
+    r"\b(?:by|before|after|until|till|since)\s(?:the\s)?(?:early\s|late\s|mid-)?$", re.IGNORECASE
 )  # another may hold too
 _YEAR = re.compile(r"(?<!\d[-–/])\b(?:1[0-9]\d\d|20\d\d)\b")
 _LEAP_DAY = re.compile(r"\bFeb\w*\.? 29\b|\b29(?:th)? Feb")
@@ -31,6 +31,10 @@ def dates(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     for entity in sentence.entities:
         named = re.match(r"\s[A-Z]", sentence.text[entity.end : entity.end + 2])  # The Sunday Times, Black Friday Sale
         is_open = _OPEN.search(sentence.text[max(0, entity.start - 20) : entity.start])
+        is_joined = _DECADE.search(entity.text) and {"and", "or"} & {
+            *sentence.text[max(0, entity.start - 9) : entity.end + 9].split()
+        }
+        is_open = is_open or is_joined  # in the 1960s and 1970s
         if entity.kind in (DATE, TIME) and not named and not is_open and not sentence.in_title(entity.start, entity.end):
             for start, end, new in _changes(sentence, entity, rng):
                 yield edit("date", CIRCUMSTANCE, (entity.start + start, entity.start + end, new))

@@ -36,6 +36,8 @@ def taken_back(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             continue
         helper = sentence.tokens[i - 1]
         small = helper.text.lower()
+        if small in ("may", "might") or _later(sentence, i, WORDS["after denials"]):
+            continue  # may and may not; do not stop and rest, cannot be said enough
         if small in _DO_FORMS and sentence.tag(i + 1) in ("VB", "VBP", "NN") and lemmas(sentence.word(i + 1), "VERB"):
             verb = sentence.tokens[i + 1]
             if verb.text.islower() and verb.text in lemmas(verb.text, "VERB"):
@@ -76,15 +78,14 @@ def denials(sentence: Sentence) -> Iterator[Edit]:
         following, next_word = sentence.tag(i + 1), sentence.word(i + 1)
         if _takes_not(word, sentence.tag(i), following, next_word):
             denied = "cannot" if word == "can" else f"{word} not"
-            spare = f"{word} never" if word in WORDS["past auxiliaries"] else f"{word} no longer"
-            yield from _denied(sentence, token, denied, spare)
+            yield from _denied(sentence, token, denied, f"{word} never")
         elif sentence.tag(i) == "VBD" and word not in WORDS["be"] and word not in WORDS["reports"] and _is_plain(sentence, i):
             base = lemmas(word, "VERB")
             if base and inflect(base[0], "VBD") == word:
                 yield from _denied(sentence, token, f"did not {base[0]}", f"never {word}")
         elif sentence.tag(i) in _PRESENT and _is_present(sentence, i):
             helper = "does not" if sentence.tag(i) == "VBZ" else "do not"
-            yield from _denied(sentence, token, f"{helper} {lemmas(word, 'VERB')[0]}", f"no longer {word}")
+            yield from _denied(sentence, token, f"{helper} {lemmas(word, 'VERB')[0]}", f"never {word}")
 
 
 def _denied(sentence: Sentence, token: Token, denied: str, spare: str) -> Iterator[Edit]:
@@ -104,7 +105,8 @@ def _forbidden(sentence: Sentence) -> Iterator[Edit]:
         ):
             continue
         is_verb = sentence.tag(i) == "VB" and sentence.tag(i + 1) == "NNP"  # Open Settings
-        is_order = (is_verb or sentence.tag(i + 1) in ("DT", "PRP$")) and not _is_argued(sentence, i)
+        is_verb |= sentence.tag(i + 1) in ("DT", "PRP$") and sentence.tokens[i + 1].text.islower()
+        is_order = is_verb and not _is_argued(sentence, i) and sentence.words.isdisjoint({"and", "then", "or"})
         if is_order and not _later(sentence, i, WORDS["affirmed only"]):
             is_first = sentence.tokens[i].text[0].isupper()
             yield from _denied(
@@ -188,6 +190,6 @@ def _clause_is_fronted(sentence: Sentence, i: int) -> bool:
         i == 0
         or sentence.word(i - 1) in ("there", "here")
         or (sentence.word(0) == "here" and "," not in sentence.small[:i])
-        or sentence.tag(i - 1) in ("WRB", ",", "IN", "DT", "``", "''")
+        or sentence.tag(i - 1) in ("WRB", ",", "IN", "DT", "TO", "``", "''")
         or sentence.word(i - 1) in ('"', "”", "“")
     )

@@ -64,6 +64,7 @@ def ordinals(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             or sentence.word(i + 1) in ("of", "half", "lady", "place", ",", ".")
             or sentence.word(i - 1) in ("at", ",")
             or sentence.tag(i - 1) not in ("DT", "PRP$", "POS", "IN", "JJ")
+            or sentence.word(i - 1) in ("a", "an")  # a second version: there may be a third
             or not sentence.tag(i + 1).startswith(("NN", "JJ"))
         ):
             continue

@@ -60,8 +60,8 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
         return False  # only because
     if sentence.small[i] in ("due", "because") and follows == "noun" and before in WORDS["predicates"]:
         return False  # these are due to
-    if word in NOT or sentence.word(end + 1) in NOT:
-        return False  # usually do not
+    if word in NOT or sentence.word(end + 1) in NOT or (sentence.small[i].endswith("ly") and sentence.tag(i - 1) == "MD"):
+        return False  # usually do not, must usually
     if end == i + 1 and sentence.tag(i) == "RB" and (word in _CLINGS or before in ("than", "as")):
         return False  # immediately before, than previously
     if sentence.small[i] == "following" and sentence.tag(i - 1) in ("DT", "IN", "PRP$", "CC", "JJ"):
@@ -72,14 +72,16 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
         return False  # not immediately
     if follows == "number":  # not "rises above", and not "more than one"
         fits = before not in WORDS["up"] | WORDS["down"] | _BEFORE_OTHER_NUMBERS
-        return fits and word != "one" and kind in (NUMBER, MONEY, PERCENT, DURATION)
+        return fits and word != "one" and before != "to" and kind in (NUMBER, MONEY, PERCENT, DURATION)
     if follows == "date":
         return kind in (DATE, TIME) and sentence.tag(i - 1) != "VBN"
     if follows in ("plural", "singular"):
+        if sentence.small[i] in ("all", "most", "many") and i > 0 and before not in WORDS["before clauses"]:
+            return False  # few files are read, but not: filled with few
         is_one = sentence.small[i] in ("has", "have", "had") and sentence.is_qualified(i)
         return tag == {"plural": "NNS", "singular": "NN"}[follows] and before not in WORDS["before quantities"] and not is_one
     if follows == "infinitive":
-        return tag == "VB" and sentence.tag(i) == "MD" and word not in WORDS["wishes"] and not sentence.is_qualified(i)
+        return tag == "VB" and sentence.tag(i) == "MD" and word not in {"have", *WORDS["wishes"]} and not sentence.is_qualified(i)
     if follows == "obligation":
         return tag == "VB" and sentence.tag(i - 1) not in ("MD", "TO", "RB") and before not in DO and not sentence.is_qualified(i)
     if follows == "plurals":
@@ -89,13 +91,17 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
         return word != "as" and (word in (".", ",", ";", "") or tag in ("IN", "CC"))
     if follows == "object":
         return tag.startswith(("DT", "NN", "JJ", "PRP", "CD", "VBG")) or bool(kind)
+    if follows == "kind":  # in the same place
+        return sentence.tag(i - 1) == "IN" and tag == "NN"
     if follows == "attribute":  # a file with a header
         return sentence.tag(i - 1) in ("NN", "NNS") and before not in WORDS["nouns with"] and _is_noun_phrase(sentence, end)
     if follows == "past":  # of one subject: she never did
         verb = sentence.tag(end) in ("VBD", "VBN") or sentence.tag(i - 1) == "VBD"
         return verb and not any(sentence.tag(at) in ("VBZ", "VBP", "MD", "NNS", "NNPS") for at in sentence.clause(i - 1, -1))
     if follows == "gerund":
-        return tag == "VBG" and not (sentence.small[i] == "by" and sentence.tag(0).startswith("VB"))  # there may be other ways
+        if sentence.small[i] == "by" and (sentence.tag(0).startswith("VB") or word == "having" or before == "of"):
+            return False  # there may be other ways
+        return tag == "VBG" and sentence.words.isdisjoint({"then", *WORDS["denied only"]})
     if follows == "adjective":
         is_adverb = tag == "RB" and sentence.tag(end + 1).startswith(("JJ", "VBN"))  # not: more specifically, the mill
         graded = (tag == "JJ" or is_adverb) and before not in ("the", "no", "any") and sentence.small[i] in ("more", "less")
@@ -111,8 +117,11 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
             return False
         return _is_noun_phrase(sentence, end)
     if follows == "clause":
-        is_condition = sentence.small[i] in ("if", "unless") and ("then" in sentence.words or before in WORDS["whether"])
-        return not is_condition and is_clause(sentence, end)
+        is_condition = sentence.small[i] in ("if", "unless", "when")
+        clause = {sentence.word(at) for at in sentence.clause(end)}
+        if is_condition and (sentence.words & {"then", "only", "else"} or before in WORDS["whether"] or clause & NOT):
+            return False  # unless they do not
+        return is_clause(sentence, end)
     return True
 
 

@@ -127,7 +127,8 @@ class Sentence:
         for at in before:
             if self.tag(at) in FINITE:
                 break
-            if self.small[at] in WORDS["relative"] and at > 0:
+            is_bare = self.tag(at) == "PRP" and self.tag(at - 1).startswith("NN")  # the file you opened
+            if at > 0 and (self.small[at] in WORDS["relative"] or is_bare):
                 return True
         return any(self.small[at] in WORDS["picking out"] for at in before)
 
