@@ -20,7 +20,7 @@ _DO_FORMS = {"do": "VBP", "does": "VBZ", "did": "VBD"}
 _WHERE = ("in", "at", "on", "from", "under")
 _CLIPPED = {"wo": "will", "ca": "can", "sha": "shall"}
 # words that only stand in denied sentences, or only in others
-_PREDICATES = ("VBG", "VBN", "DT", "JJ", "NN", "NNS", "NNP", "CD", "PRP$")
+_PREDICATES = ("VBG", "VBN", "DT", "JJ", "NNP", "PRP$")
 _PRESENT = {"VBZ": ("NN", "NNP", "PRP"), "VBP": ("NNS", "PRP")}
 
 
@@ -189,7 +189,15 @@ def _clause_is_fronted(sentence: Sentence, i: int) -> bool:
     return (
         i == 0
         or sentence.word(i - 1) in ("there", "here")
-        or (sentence.word(0) == "here" and "," not in sentence.small[:i])
+        or (sentence.tag(0) in ("IN", "RB") and "," not in sentence.small[:i] and not _has_subject(sentence, i))
         or sentence.tag(i - 1) in ("WRB", ",", "IN", "DT", "TO", "``", "''")
         or sentence.word(i - 1) in ('"', "”", "“")
     )
+
+
+def _has_subject(sentence: Sentence, i: int) -> bool:
+    """Whether what stands right before the verb is its subject: a pronoun, or a noun phrase that no preposition governs."""
+    at = i - 1
+    while sentence.tag(at).startswith(("NN", "JJ", "DT", "CD", "PRP", "POS")):
+        at -= 1
+    return at < i - 1 and sentence.tag(at) not in ("IN", "TO")
