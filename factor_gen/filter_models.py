@@ -91,29 +91,40 @@ class FluencyModel:
         with torch.inference_mode(), full_precision():
             self._engine = choose_engine(self.model, vocabulary, int(min(self._longest, 1024)))
 
-    def mean_logprobs(self, texts: Sequence[str]) -> list[float]:
-        """In nats a token; NaN for a text without tokens and one longer than the model's window.
+    def mean_logprobs(self, texts: Sequence[str], contexts: Sequence[str] = ()) -> list[float]:
+        """In nats a token; NaN for a text without tokens and one longer than the model's window. ``contexts`` stand before the
+        texts, whose tokens alone count; what of them does not fit is cut from the left.
 
         A beginning that several texts share is computed once, as ``hf-tree`` does: contradictions are edits of one sentence.
         """
-        distinct = list(dict.fromkeys(texts))
-        rows = {text: row for text, row in zip(distinct, self.encode(distinct), strict=True) if row is not None}
+        pairs = list(zip(contexts or [""] * len(texts), texts, strict=True))
+        distinct = list(dict.fromkeys(pairs))
+        rows = dict(zip(distinct, self.encode([text for _, text in distinct], [each for each, _ in distinct]), strict=True))
+        known = {pair: row for pair, row in rows.items() if row is not None}
         with torch.inference_mode(), full_precision():
-            found = dict(zip(rows, self._means(list(rows.values())), strict=True))
-        return [found.get(text, math.nan) for text in texts]
+            found = dict(zip(known, self._means(list(known.values())), strict=True))
+        return [found.get(pair, math.nan) for pair in pairs]
 
-    def encode(self, texts: Sequence[str]) -> list[list[int] | None]:
-        """The tokens of each text, the one that begins it first; None where there is nothing to score, or too much."""
-        return [[self._start, *ids] if 0 < len(ids) < self._longest else None for ids in _tokens(self._tokenizer, texts)]
+    def encode(self, texts: Sequence[str], contexts: Sequence[str] = ()) -> list[tuple[list[int], int] | None]:
+        """The tokens of each text after those of its context, the one that begins them first, and how many are of the text; None
+        where there is nothing to score, or too much."""
+        before = [each.rstrip() for each in contexts] or [""] * len(texts)
+        joined = [f" {text}" if context else text for context, text in zip(before, texts, strict=True)]
+        found: list[tuple[list[int], int] | None] = []
+        for near, ids in zip(_tokens(self._tokenizer, before), _tokens(self._tokenizer, joined), strict=True):
+            room = int(min(self._longest, 2**31)) - 1 - len(ids)
+            kept = near[max(0, len(near) - room) :]
+            found.append(([self._start, *kept, *ids], len(ids)) if ids and room >= 0 else None)
+        return found
 
-    def _means(self, rows: Sequence[list[int]]) -> Iterator[float]:
+    def _means(self, rows: Sequence[tuple[list[int], int]]) -> Iterator[float]:
         if self._engine is None:  # a model whose positions cannot be shared
-            for row in rows:
+            for row, size in rows:
                 ids = torch.tensor([row], device=self.model.device)
-                logits = self.model(input_ids=ids[:, :-1], use_cache=False).logits[0].float()
-                yield -float(cross_entropy(logits, ids[0, 1:]))
+                logits = self.model(input_ids=ids[:, :-1], use_cache=False).logits[0, -size:].float()
+                yield -float(cross_entropy(logits, ids[0, -size:]))
             return
-        forest = plant(rows, [len(row) - 1 for row in rows])
+        forest = plant([row for row, _ in rows], [size for _, size in rows])
         with tqdm(total=len(forest), desc="fluent?", unit=" tokens", delay=2) as bar:
             move: Any = lambda position: bar.update(position - bar.n)  # noqa: E731
             # the same passes on every machine, so that a score is the same to the last digit that is kept

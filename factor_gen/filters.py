@@ -54,7 +54,7 @@ class Filters:
             }
         if fluency is not None:
             identity = model_identity(fluency.model, fluency.revision)
-            found["fluency"] = {**identity, "dtype": _DTYPE, "margin": fluency.margin, "best": fluency.best}
+            found["fluency"] = {**identity, "dtype": _DTYPE, "margin": fluency.margin, "best": fluency.best, "context": fluency.context}
         return found
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
@@ -91,7 +91,8 @@ class Filters:
 
     def _fluent(self, fluency: FluencySettings, owners: Sequence[Example], candidates: Sequence[Candidate]) -> list[Candidate]:
         texts = [*(owner.completion for owner in owners), *(candidate.text for candidate in candidates)]
-        scores = self._fluency.mean_logprobs(texts)
+        contexts = {each: last_words(each, fluency.context) for each in dict.fromkeys(owner.prefix for owner in owners)}
+        scores = self._fluency.mean_logprobs(texts, [contexts[owner.prefix] for owner in (*owners, *owners)])
         return [
             _judged(each, "fluency", score - original, -fluency.margin, NOT_FLUENT)
             for each, original, score in zip(candidates, scores, scores[len(owners) :], strict=False)

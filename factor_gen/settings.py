@@ -125,12 +125,14 @@ class NliSettings:
 
 @dataclass(frozen=True)
 class FluencySettings:
-    """Section 3.2.3: mean log-likelihood above the original's minus ``margin`` (nats a token)."""
+    """Section 3.2.3: mean log-likelihood above the original's minus ``margin`` (nats a token), after ``context`` words of the text
+    before (the paper's: 0)."""
 
     model: Text = "gpt2"
     revision: Text | None = None
     margin: Annotated[Number, Field(ge=0)] = 0.2
     best: Count | None = None  # of each type the likeliest, so many at most; None, as in the paper: all above the margin
+    context: Natural = 0
     batch_size: Count = 32
 
 

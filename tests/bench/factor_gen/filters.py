@@ -111,7 +111,7 @@ def _bare_fluency(settings: FluencySettings | None, examples: Sequence[Example])
     model = AutoModelForCausalLM.from_pretrained(settings.model, revision=settings.revision, dtype=DTYPE)
     model = model.to(tokens.model.device).eval()
     texts = [text for each in examples for text in (each.completion, *(one.text for one in each.candidates))]
-    rows = [row for row in tokens.encode(list(dict.fromkeys(texts))) if row is not None]
+    rows = [row for row, _ in filter(None, tokens.encode(list(dict.fromkeys(texts))))]
     ready = []
     for batch in batches([len(row) for row in rows], tokens.budget):
         some = [rows[place] for place in batch]
