@@ -93,7 +93,7 @@ class RulesGenerator:
         sentence = read(self._tagger, example.prefix, example.completion, self._contexts)
         seed = f"{self.seed}/rules/{example.doc_id}"
         lost: Counter[str] = Counter()
-        candidates = contradictions(sentence, self.types.types, self.settings.per_type, seed, lost)
+        candidates = contradictions(sentence, example.types, self.settings.per_type, seed, lost)
         counted = replace(example, candidates=candidates, lost=dict(sorted(lost.items())))
         return counted if candidates else counted.drop(self.name, "no contradiction")
 
