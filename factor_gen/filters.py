@@ -54,7 +54,13 @@ class Filters:
             }
         if fluency is not None:
             identity = model_identity(fluency.model, fluency.revision)
-            found["fluency"] = {**identity, "dtype": _DTYPE, "margin": fluency.margin, "best": fluency.best, "context": fluency.context}
+            found["fluency"] = {
+                **identity,
+                "dtype": _DTYPE,
+                "margin": fluency.margin,
+                "best": fluency.best,
+                "context": fluency.context,
+            }
         return found
 
     def run(self, examples: Sequence[Example]) -> list[Example]:

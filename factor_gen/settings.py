@@ -125,8 +125,8 @@ class NliSettings:
 
 @dataclass(frozen=True)
 class FluencySettings:
-    """Section 3.2.3: mean log-likelihood above the original's minus ``margin`` (nats a token), after ``context`` words of the text
-    before (the paper's: 0)."""
+    """Section 3.2.3: mean log-likelihood above the original's minus ``margin`` (nats a token), after ``context`` words of the
+    text before (the paper's: 0)."""
 
     model: Text = "gpt2"
     revision: Text | None = None

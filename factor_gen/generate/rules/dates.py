@@ -34,8 +34,8 @@ def dates(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         is_joined = _DECADE.search(entity.text) and {"and", "or"} & {
             *sentence.text[max(0, entity.start - 9) : entity.end + 9].split()
         }
-        is_open = is_open or is_joined  # in the 1960s and 1970s
-        if entity.kind in (DATE, TIME) and not named and not is_open and not sentence.in_title(entity.start, entity.end):
+        is_left = is_open or is_joined  # in the 1960s and 1970s
+        if entity.kind in (DATE, TIME) and not named and not is_left and not sentence.in_title(entity.start, entity.end):
             for start, end, new in _changes(sentence, entity, rng):
                 yield edit("date", CIRCUMSTANCE, (entity.start + start, entity.start + end, new))
 
@@ -89,7 +89,9 @@ def _other_years(sentence: Sentence, year: int, rng: random.Random) -> list[int]
     new = [year + step for step in (-4, -3, -2, -1, 1, 2, 3, 4)]
     fit = [each for each in new if all((each < other) == (year < other) and each != other for other in others)]
     before, after = [each for each in fit if each < year], [each for each in fit if each > year]
-    return [rng.choice(side) for side in rng.sample((before, after), 2) if side]
+    found = [rng.choice(side) for side in rng.sample((before, after), 2) if side]
+    spare = [each for each in fit if each not in found] if sentence.spare else []
+    return [*found, *rng.sample(spare, min(2, len(spare)))]
 
 
 def _month_or_day(sentence: Sentence, text: str, month: re.Match[str], rng: random.Random) -> Iterator[tuple[int, int, str]]:
@@ -99,7 +101,8 @@ def _month_or_day(sentence: Sentence, text: str, month: re.Match[str], rng: rand
     names = MONTHS if month.group() in MONTHS else SHORT_MONTHS
     fit = [each for each in names if each not in known | {"Sept", "Sep"} and _LENGTH[each[:3]] >= number]
     if month.group() not in ("May", "March") and fit:
-        yield month.start(), month.end(), rng.choice(fit)
+        for name in rng.sample(fit, min(3 if sentence.spare else 1, len(fit))):
+            yield *month.span(), name
     if day and 1 <= number <= 31:
         following = day.end()
         has_suffix = text[following : following + 2] in ("st", "nd", "rd", "th")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib.metadata import version
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from factor_gen.generate.rules import dates, left_out, listed, names, negation, 
 from factor_gen.generate.rules.asserted import unasserted
 from factor_gen.generate.rules.contexts import Contexts, load
 from factor_gen.generate.rules.sentence import Edit, Sentence, apply, described, finish, read
-from factor_gen.generate.rules.words import DATA, WORDS
+from factor_gen.generate.rules.words import DATA
 from factor_gen.language import ENGLISH
 from factor_gen.records import Candidate, Example
 from factor_gen.settings import GenerateSettings, TypesSettings
@@ -46,10 +45,8 @@ OPERATORS: Mapping[str, Operator] = {
     "order": partial(phrases.phrase, "order"),
     "cause": partial(phrases.phrase, "cause"),
 }
-"""Every operator of the rules by name; where there is little else, denials are offered of each verb, then in two ways."""
+"""Every operator of the rules by name. Where little is left, every denial is offered, then more values of numbers and dates."""
 
-_OPEN = WORDS["denying"] | {"unless", "if", "few"}  # words that leave open what they govern
-_APART = 4  # characters between two edits of a compound
 _WANTED = 3  # contradictions of a row
 _VERSION = 5  # of the operators; to be raised when they write something else
 
@@ -107,40 +104,23 @@ def contradictions(sentence: Sentence, types: Sequence[str], most: int, seed: st
     if sentence.text.rstrip("\"'”’)] ").endswith("?"):
         return ()  # a question asserts nothing
     edits = _edits(sentence, types, seed, lost)
-    for more in ({"every": True}, {"every": True, "spare": True}):
+    for spare in (False, True):
         if _is_meagre(edits):
             lost.clear()
-            edits = _edits(replace(sentence, **more), types, seed, lost)
+            edits = _edits(replace(sentence, every=True, spare=spare), types, seed, lost)
     candidates: dict[str, Candidate] = {}
-    singles: list[Edit] = []
     for error_type in types:
         queues = [list(each) for each in edits[error_type].values() if each]
         random.Random(f"{seed}/{error_type}").shuffle(queues)
         kept = 0
         while queues and kept < most:
             for queue in queues:
-                each = queue.pop(0)
-                candidate = _candidate(sentence.text, each)
+                candidate = _candidate(sentence.text, queue.pop(0))
                 if candidate is not None and candidate.text not in candidates and kept < most:
                     candidates[candidate.text] = candidate
-                    singles.append(each)
                     kept += 1
             queues = [queue for queue in queues if queue]
-    for one, other in combinations(singles, 2) if len(singles) < _WANTED else ():
-        candidate = _compound(sentence.text, one, other)
-        if candidate is not None:
-            candidates[candidate.text] = candidate
     return tuple(candidates.values())
-
-
-def _compound(text: str, one: Edit, other: Edit) -> Candidate | None:
-    """Both edits made at once, where they lie apart and neither denies: what follows a denial may as well be changed."""
-    first, second = sorted((one, other), key=lambda each: each.replacements[0].start)
-    made_of = " ".join(f"{text[start:end]} {new}" for start, end, new in (*one.replacements, *other.replacements))
-    if not _OPEN.isdisjoint(made_of.lower().split()) or first.replacements[-1].end + _APART > second.replacements[0].start:
-        return None
-    made = _candidate(text, replace(second, replacements=(*first.replacements, *second.replacements)))
-    return made and replace(made, generator=f"rules/{first.operator} + rules/{second.operator}")
 
 
 def _edits(sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[str]) -> dict[str, dict[str, list[Edit]]]:

@@ -119,7 +119,8 @@ def _as_long(mention: Mention, kind: str, size: int) -> str | None:
 
 def _is_person(sentence: Sentence, name: str) -> bool:
     """Whether the name, or a longer one that it ends, begins with a first name."""
-    longer = [each.text for each in (*sentence.mentions, *sentence.entities) if each.text.split()[-1] == name.split()[-1]]
+    known = [each.text for each in sentence.mentions] + [each.text for each in sentence.entities]
+    longer = [each for each in known if each.split()[-1] == name.split()[-1]]
     return any(" " in each and each.split()[0] in FIRST_NAMES for each in (name, *longer))
 
 

@@ -8,7 +8,7 @@ from factor_gen.generate.rules.swaps import keeps_sense
 from factor_gen.generate.rules.verbs import form_of
 from factor_gen.generate.rules.words import WORDS, inflect
 from factor_gen.records import PREDICATE
-from factor_gen.text.analysis import DATE, TIME, Token
+from factor_gen.text.analysis import DATE, TIME
 from factor_gen.text.pattern import NOT, lemmas
 
 ADDED = 0.15
@@ -78,19 +78,14 @@ def denials(sentence: Sentence) -> Iterator[Edit]:
         following, next_word = sentence.tag(i + 1), sentence.word(i + 1)
         if _takes_not(word, sentence.tag(i), following, next_word):
             denied = "cannot" if word == "can" else f"{word} not"
-            yield from _denied(sentence, token, denied, f"{word} never")
+            yield edit("negation added", PREDICATE, (token.start, token.end, denied))
         elif sentence.tag(i) == "VBD" and word not in WORDS["be"] and word not in WORDS["reports"] and _is_plain(sentence, i):
             base = lemmas(word, "VERB")
             if base and inflect(base[0], "VBD") == word:
-                yield from _denied(sentence, token, f"did not {base[0]}", f"never {word}")
+                yield edit("negation added", PREDICATE, (token.start, token.end, f"did not {base[0]}"))
         elif sentence.tag(i) in _PRESENT and _is_present(sentence, i):
             helper = "does not" if sentence.tag(i) == "VBZ" else "do not"
-            yield from _denied(sentence, token, f"{helper} {lemmas(word, 'VERB')[0]}", f"never {word}")
-
-
-def _denied(sentence: Sentence, token: Token, denied: str, spare: str) -> Iterator[Edit]:
-    for new in (denied, spare) if sentence.spare else (denied,):
-        yield edit("negation added", PREDICATE, (token.start, token.end, new))
+            yield edit("negation added", PREDICATE, (token.start, token.end, f"{helper} {lemmas(word, 'VERB')[0]}"))
 
 
 def _forbidden(sentence: Sentence) -> Iterator[Edit]:
@@ -108,12 +103,9 @@ def _forbidden(sentence: Sentence) -> Iterator[Edit]:
         is_verb |= sentence.tag(i + 1) in ("DT", "PRP$") and sentence.tokens[i + 1].text.islower()
         is_order = is_verb and not _is_argued(sentence, i) and sentence.words.isdisjoint({"and", "then", "or"})
         if is_order and not _later(sentence, i, WORDS["affirmed only"]):
-            is_first = sentence.tokens[i].text[0].isupper()
-            yield from _denied(
-                sentence,
-                sentence.tokens[i],
-                *((f"Do not {word}", f"Never {word}") if is_first else (f"do not {word}", f"never {word}")),
-            )
+            old = sentence.tokens[i].text
+            helper = "Do" if old[0].isupper() else "do"
+            yield edit("negation added", PREDICATE, (*sentence.span(i, i + 1), f"{helper} not {word}"))
 
 
 def _takes_not(word: str, tag: str, following: str, next_word: str) -> bool:
@@ -189,8 +181,13 @@ def _clause_is_fronted(sentence: Sentence, i: int) -> bool:
     return (
         i == 0
         or sentence.word(i - 1) in ("there", "here")
-        or (sentence.tag(0) in ("IN", "RB") and "," not in sentence.small[:i] and not _has_subject(sentence, i))
-        or sentence.tag(i - 1) in ("WRB", ",", "IN", "DT", "TO", "``", "''")
+        or ("as" in sentence.small[max(0, i - 6) : i])  # as fast as it can
+        or (
+            sentence.tag(int(sentence.tag(0) == "CC")) in ("IN", "RB")
+            and "," not in sentence.small[:i]
+            and not _has_subject(sentence, i)
+        )
+        or sentence.tag(i - 1) in ("WRB", ",", "IN", "DT", "TO", "CC", "``", "''")
         or sentence.word(i - 1) in ('"', "”", "“")
     )
 

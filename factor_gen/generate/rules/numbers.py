@@ -73,12 +73,17 @@ def ordinals(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             continue  # the first customers are no group that is followed by others
         if small in ORDINALS:
             near = [each for each in _around(ORDINALS.index(small), len(ORDINALS), 2) if ORDINALS[each] not in sentence.words]
-            if near and (small != "first" or rng.random() < 0.4):
-                yield edit("ordinal", ENTITY, (entity.start, entity.end, ORDINALS[rng.choice(near)]))
+            for each in rng.sample(near, min(_most(sentence), len(near))) if small != "first" or rng.random() < 0.4 else ():
+                yield edit("ordinal", ENTITY, (entity.start, entity.end, ORDINALS[each]))
         else:
             value = int(re.match(r"\d+", small).group())  # type: ignore[union-attr]
-            new = rng.choice([each for each in range(max(2, value - 3), value + 4) if each != value])
-            yield edit("ordinal", ENTITY, (entity.start, entity.end, f"{new}{suffix(new)}"))
+            for new in rng.sample([each for each in range(max(2, value - 3), value + 4) if each != value], _most(sentence)):
+                yield edit("ordinal", ENTITY, (entity.start, entity.end, f"{new}{suffix(new)}"))
+
+
+def _most(sentence: Sentence) -> int:
+    """How many values to offer for one."""
+    return 3 if sentence.spare else 1
 
 
 def suffix(value: int) -> str:
@@ -159,10 +164,10 @@ def _changed(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
         return  # three groups of three bits
     if match:
         most = _LARGEST_PERCENT if entity.kind == PERCENT else None
-        for more in rng.sample((True, False), 2):
-            new = other_number(match.group(), more, rng, others, most)
-            if new:
-                yield entity.start + match.start(), entity.start + match.end(), new
+        ways = rng.sample((True, False), 2) * _most(sentence)
+        found = [new for more in ways if (new := other_number(match.group(), more, rng, others, most))]
+        for new in list(dict.fromkeys(found))[: 1 + _most(sentence)]:
+            yield entity.start + match.start(), entity.start + match.end(), new
         return
     first = re.match(r"\w+", entity.text)
     if not first:
@@ -171,12 +176,12 @@ def _changed(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
     words = {each.text.lower().split()[0] for each in sentence.entities if each.kind == entity.kind}
     if small in CARDINALS[1:]:  # "one" is a pronoun too often, and wants the singular
         near = [each for each in _around(CARDINALS.index(small), 12, 3) if each and CARDINALS[each] not in words]
-        for each in rng.sample(near, min(2, len(near))) if CARDINALS.index(small) < 12 else ():
+        for each in rng.sample(near, min(1 + _most(sentence), len(near))) if CARDINALS.index(small) < 12 else ():
             yield entity.start, entity.start + len(small), CARDINALS[each]
     elif small in TENS:
         near = [each for each in _around(TENS.index(small), len(TENS), 2) if TENS[each] not in words]
-        if near:
-            yield entity.start, entity.start + len(small), TENS[rng.choice(near)]
+        for each in rng.sample(near, min(_most(sentence), len(near))):
+            yield entity.start, entity.start + len(small), TENS[each]
 
 
 def _value(text: str) -> float | None:

@@ -55,7 +55,7 @@ class Sentence:
     mentions: tuple[Mention, ...]
     contexts: Contexts = field(default_factory=Contexts)
     every: bool = False  # whether every chance is taken, whatever gives true sentences away
-    spare: bool = False  # whether, besides, a denial is made in two ways, where nothing else is left
+    spare: bool = False  # whether, besides, a number or date has more values, where nothing else is left
 
     @cached_property
     def small(self) -> tuple[str, ...]:
