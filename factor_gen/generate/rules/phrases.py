@@ -66,6 +66,8 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
         return False  # immediately before, than previously
     if sentence.small[i] == "following" and sentence.tag(i - 1) in ("DT", "IN", "PRP$", "CC", "JJ"):
         return False  # the following commands
+    if sentence.small[i] in ("immediately", "eventually") and tag == "IN":
+        return False  # immediately above it
     if sentence.small[i].endswith("ly") and "," in (word, before if i else ","):
         return False  # Naturally, ...
     if sentence.small[i].endswith("ly") and NOT & {*sentence.small[max(0, i - 5) : i]}:
@@ -137,7 +139,8 @@ def _orders(sentence: Sentence, i: int, end: int) -> bool:
     """Whether *before*, *after* or *during* sets an event after or before a past one, which the other may do as well."""
     if sentence.kind_at(end) in (DURATION, NUMBER, MONEY, PERCENT):
         return False  # after two years
-    if sentence.word(i - 1) in WORDS["not in time"] or sentence.tag(end) in ("", ".", ",", "IN") or sentence.word(end) == "all":
+    ends = sentence.tag(end) in ("", ".", ",", "IN") or sentence.word(end) in (";", ":", "all")
+    if sentence.word(i - 1) in {"brought", *WORDS["not in time"]} or ends:
         return False
     verb = next((tag for tag in map(sentence.tag, range(i - 1, -1, -1)) if tag in FINITE), "")
     # "rises after it fell" would be "rises before it fell"

@@ -28,7 +28,7 @@ def other_sex(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     # "Angela ... she" names the person: the pronoun would contradict the name, not the facts
     if any(each.kind == PERSON and each.text.split()[0] in FIRST_NAMES for each in sentence.entities):
         return
-    if not any(each.kind == PERSON for each in sentence.mentions):
+    if not any(each.kind == PERSON and each.text.split()[0] in FIRST_NAMES for each in sentence.mentions):
         return  # nobody in particular: the reader ... he
     if not sentence.drawn(rng, "he" if men else "she", ["she" if men else "he"]):
         return

@@ -146,6 +146,7 @@ def _is_property(sentence: Sentence, i: int, tag: str) -> bool:
         or kind in (DATE, TIME)  # after falling Wednesday night
         or (word in ("new", "old") and before not in ("a", "an"))  # the old process may be used as well
         or (word in ("required", "optional") and next_word == "that")
+        or (word in WORDS["comparing"] and next_word == "from")
         or (word in ("first", "last", "second", "next", "previous") and before_tag not in ("DT", "PRP$", "POS"))
         or not is_tagged.startswith(("JJ", "VBG", "VBN"))
         or before in WORDS["degrees"]
