@@ -127,7 +127,7 @@ def _regions() -> Mapping[str, frozenset[str]]:
 
 def _place_within(change: _Change) -> bool:
     """Whether one place, or the country of a nationality, is within the other, or another name of it."""
-    one, other = ((NATIONALITIES.get(each, ("",))[0] or each).removeprefix("the ") for each in (change.old, change.new))
+    one, other = ((NATIONALITIES.get(each) or each).removeprefix("the ") for each in (change.old, change.new))
     return other in aliases().get(one, ()) or _is_within(one, other) or _is_within(other, one)
 
 

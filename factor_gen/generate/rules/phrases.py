@@ -105,9 +105,7 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
             return False  # there may be other ways
         return tag == "VBG" and sentence.words.isdisjoint({"then", *WORDS["denied only"]})
     if follows == "adjective":
-        is_adverb = tag == "RB" and sentence.tag(end + 1).startswith(("JJ", "VBN"))  # not: more specifically, the mill
-        graded = (tag == "JJ" or is_adverb) and before not in ("the", "no", "any") and sentence.small[i] in ("more", "less")
-        return graded or (tag == "JJ" and before == "the" and sentence.small[i] in ("most", "least"))
+        return tag == "JJ" and before == "the"
     if follows == "verb":
         return _goes_with_verb(sentence, i, end)
     if follows == "time":
@@ -115,7 +113,7 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
     if follows == "event":
         return _orders(sentence, i, end) and _is_noun_phrase(sentence, end) and head_noun(sentence, end) in WORDS["events"]
     if follows == "noun":
-        if sentence.small[i] in ("within", "above", "below", "inside", "outside") and kind in (DURATION, DATE, TIME, NUMBER):
+        if sentence.small[i] in ("above", "below", "inside", "outside") and kind in (DURATION, DATE, TIME, NUMBER):
             return False
         return _is_noun_phrase(sentence, end)
     if follows == "clause":
@@ -146,7 +144,8 @@ def _orders(sentence: Sentence, i: int, end: int) -> bool:
         return False
     verb = next((tag for tag in map(sentence.tag, range(i - 1, -1, -1)) if tag in FINITE), "")
     # "rises after it fell" would be "rises before it fell"
-    return verb not in ("VBZ", "VBP") and head_noun(sentence, end) not in WORDS["before whom"] | WORDS["spans"]
+    is_span = sentence.word(end + 1) in WORDS["spans"]  # after a while, which may be tagged as the conjunction
+    return verb not in ("VBZ", "VBP") and not is_span and head_noun(sentence, end) not in WORDS["before whom"] | WORDS["spans"]
 
 
 def head_noun(sentence: Sentence, i: int) -> str:

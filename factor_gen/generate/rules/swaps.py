@@ -8,7 +8,7 @@ from factor_gen.generate.rules.pronouns import known_sexes
 from factor_gen.generate.rules.sentence import Edit, Sentence, edit
 from factor_gen.generate.rules.words import DATA, WORDS, nouns
 from factor_gen.records import CIRCUMSTANCE, ENTITY
-from factor_gen.text.analysis import DATE, MONEY, NAMES, NATIONALITY, NUMBER, PERCENT, TIME
+from factor_gen.text.analysis import DATE, MONEY, NAMES, NUMBER, PERCENT, TIME
 from factor_gen.text.lists import entries, rows
 
 SET_PHRASES = entries(DATA / "set_phrases.txt")  # two words that are the name of a thing
@@ -144,7 +144,6 @@ def _is_property(sentence: Sentence, i: int, tag: str) -> bool:
     if (
         (word in ("early", "late") and (before_tag == "PRP$" or kind in NAMES))  # his late wife, the late Ann Lund
         or kind in (DATE, TIME)  # after falling Wednesday night
-        or (word in WORDS["owners"] and kind == NATIONALITY)  # state Russian television
         or (word in ("new", "old") and before not in ("a", "an"))  # the old process may be used as well
         or (word in ("required", "optional") and next_word == "that")
         or (word in WORDS["comparing"] and next_word == "from")

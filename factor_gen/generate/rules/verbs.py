@@ -165,8 +165,6 @@ def _fits(sentence: Sentence, i: int, end: int, frame: str, tag: str) -> bool:
         return False  # a phrasal verb of another meaning, or one that the list doesn't have
     if frame in ("x", "i") and end == i + 1 and word in ("with", "by"):
         return False  # started with a letter
-    if frame == "a" and passive:
-        return False
     if frame == "x":
         return not (passive and end > i + 1)
     if frame == "to":
@@ -176,7 +174,7 @@ def _fits(sentence: Sentence, i: int, end: int, frame: str, tag: str) -> bool:
         return False
     if frame == "c":
         return word == "that" or (not passive and is_clause(sentence, end))
-    if frame in ("t", "n", "a"):
+    if frame in ("t", "n"):
         if passive and sentence.tag(end).startswith("JJ"):
             return False  # "kept low", "found dead"
         if passive or (tag == "VBN" and word == "by"):

@@ -19,7 +19,7 @@ FORMS = ("VB", "VBP", "VBZ", "VBD", "VBN", "VBG")
 _IRREGULAR: Mapping[tuple[str, str], str] = {(base, tag): form for base, tag, form in rows(DATA / "irregular.tsv", 3)}
 _RAREST = 1e-7
 Entry = TypeVar("Entry")
-FRAMES = ("t", "n", "a", "i", "m", "c", "x", "to")
+FRAMES = ("t", "n", "i", "m", "c", "x", "to")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 
 from factor_gen.generate.rules import negation, phrases, pronouns
 from factor_gen.generate.rules.dates import dates
-from factor_gen.generate.rules.names import document_names, mapped_places, nationality
+from factor_gen.generate.rules.names import document_names, mapped_places
 from factor_gen.generate.rules.numbers import numbers
 from factor_gen.generate.rules.sentence import Edit, Sentence
 from factor_gen.generate.rules.swaps import noun, property_
@@ -55,9 +55,9 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("always of many", phrase("adverb"), "The sailors always sold their boats.", "never"),
     ("a remark on the whole", phrase("adverb"), "Officially, he sold the mill.", "nofficial"),
     ("a verb after the phrase", phrase("cause"), "She chose to sell rather than keep the mill.", "addition"),
-    ("within a time", phrase("place and time"), "It ends within three weeks there.", "outside"),
-    ("an option in the passive", antonym, "The option was enabled by the man.", "prevented"),
-    ("what is added to", antonym, "They added boats to the list.", "removed"),
+    ("inside a time", phrase("place and time"), "It ended inside three weeks there.", "outside"),
+    ("what is enabled to do", antonym, "They enabled the man to sell boats.", "disabled"),
+    ("what is attached to", antonym, "They attached boats to the list.", "detached"),
     ("left as a participle", property_, "The mill was left unchanged.", "right"),
     ("said to somebody", noun, "Well, brother, the mill is sold.", "sister"),
     ("an amount in two units", numbers, "It reaches 40 miles (64 km) on a good day.", "miles"),
@@ -77,7 +77,7 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("still that grades", phrase("adverb"), "The price was still higher than that.", "longer"),
     ("if with then", phrase("cause"), "If the mill closes, then the town suffers.", "nless"),
     ("if for whether", phrase("cause"), "They asked if the mill was open.", "unless"),
-    ("than previously", phrase("adverb"), "It was colder than previously.", "subsequently"),
+    ("than locally", phrase("adverb"), "It was colder than locally.", "globally"),
     ("after here", denied, "Here is a list of the mills.", "not"),
     ("within whether", denied, "They asked whether the mill was sold.", "was not"),
     ("within if", denied, "If the mill was sold, it was a pity.", "If the mill was not"),
@@ -93,7 +93,6 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("money put in", noun, "An investment in the mill was made.", "withdrawal"),
     ("for sale", noun, "The boats were for sale in May.", "purchase"),
     ("late before a name", property_, "The late Mary Hollis sold it.", "early"),
-    ("state before a nationality", property_, "They saw it on state Russian television.", "federal"),
     ("a fall in time", property_, "She was hurt after falling Wednesday night.", "rising"),
     ("money that is raised", antonym, "The mill raised $200 million in May.", "$"),
     ("questions that are raised", antonym, "The leak raised questions in May.", "questions"),
@@ -104,7 +103,6 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("one of several mentions", mapped_places, "The flag of India flew in Chennai, India.", "flag"),
     ("a country and its people", mapped_places, "In Japan the Japanese sold it.", "sold"),
     ("a country and its city", mapped_places, "NAIROBI, May 3 (Reuters) - Kenya's bank sold it.", "sold"),
-    ("a nationality and its country", nationality, "The king of Britain met the British people.", "people"),
     ("a ticker", document_names, "Tarn Group's (TARN.O) mill closed.", "mill"),
     ("a ship", pronouns.other_sex, "The ship lost her mast in May.", "his"),
 ]
@@ -120,8 +118,8 @@ CHANGES: list[tuple[str, Operator, str, str]] = [
     # the same operators, where nothing stands against it
     ("a number", numbers, "It visited three towns in May.", "It visited four towns in May."),
     ("decades", numbers, "He was there for 5 years.", "He was there for 5 decades."),
-    ("what is enabled", antonym, "He sold it to enable printing at home.", "He sold it to prevent printing at home."),
-    ("what is added", antonym, "They added boats in May.", "They removed boats in May."),
+    ("what is enabled", antonym, "He sold it to enable printing at home.", "He sold it to disable printing at home."),
+    ("what is attached", antonym, "They attached boats in May.", "They detached boats in May."),
     ("a number and another clause", numbers, "He sold three boats, and left.", "He sold four boats, and left."),
     ("a number, then a verb", numbers, "He sold three boats, bought one and left.", "He sold four boats, bought one and left."),
     ("always of one", phrase("adverb"), "She always sold her boats.", "She never sold her boats."),
@@ -136,7 +134,7 @@ CHANGES: list[tuple[str, Operator, str, str]] = [
     ("another's sex", noun, "His aunt was old.", "His uncle was old."),
     ("all said once", noun, "The buyer told them to wait.", "The seller told them to wait."),
     ("wages", antonym, "The mill raised prices in May.", "The mill cut prices in May."),
-    ("a clause", property_, "He read the local papers.", "He read the national papers."),
+    ("a clause", property_, "He read the daily papers.", "He read the weekly papers."),
     ("capitals", negation.taken_back, "Can’t she sell it?", "Can she sell it?"),
 ]
 
@@ -147,7 +145,7 @@ def test_changes(operator: Operator, text: str, expected: str) -> None:
 
 
 def test_a_city_changes_where_it_is_a_place() -> None:
-    found = results(mapped_places, "He lived in Berlin for years.")
+    found = results(mapped_places, "He was born in Berlin then.")
     assert found
     assert not any("Berlin" in each for each in found)
 

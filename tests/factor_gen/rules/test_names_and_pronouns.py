@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from factor_gen.generate.rules import pronouns
-from factor_gen.generate.rules.names import document_names, mapped_places, nationality, swapped_names
+from factor_gen.generate.rules.names import document_names, mapped_places, swapped_names
 from factor_gen.generate.rules.sentence import related
 from tests.factor_gen.rules.support import results
 
@@ -62,17 +62,10 @@ def test_names_change_places_around_a_verb() -> None:
 
 
 def test_places_of_the_same_sort() -> None:
-    found = results(mapped_places, "He lived in Texas for years.")
+    found = results(mapped_places, "He lived in Texas then.")
     assert found
     assert not any("Texas" in each or "Paris" in each for each in found)
-    assert results(mapped_places, "He lived in Austin, Texas, for years.") == set()
-
-
-def test_nationalities_with_their_articles() -> None:
-    found = results(nationality, "It was a French mill.", tries=40)
-    assert "It was an Italian mill." in found
-    assert "It was a German mill." in found
-    assert results(nationality, "French President Lucien Moreau left.") == set()
+    assert results(mapped_places, "He lived in Austin, Texas then.") == set()
 
 
 @pytest.mark.parametrize(
@@ -97,7 +90,3 @@ def test_a_wrong_person_for_a_pronoun() -> None:
     assert results(pronouns.wrong_person, "She bought the mill.", PREFIX) == {"Berg bought the mill."}
     assert results(pronouns.wrong_person, "She bought the mill.", "Mary Hollis spoke. ") == set()
     assert results(pronouns.wrong_person, "“She bought the mill,” they said.", PREFIX) == set()
-
-
-def test_a_pronoun_of_the_other_sex_for_a_name() -> None:
-    assert results(pronouns.name_to_pronoun, "Lund bought the mill.", PREFIX) == {"She bought the mill."}
