@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.records import to_model
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import keep_verdict

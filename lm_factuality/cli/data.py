@@ -119,12 +119,11 @@ def fetch_references(parsed: argparse.Namespace) -> int:
     from lm_factuality.ground.files import check_writable
     from lm_factuality.ground.published import locate
     from lm_factuality.ground.settings import read_settings
-    from lm_factuality.retrieval.references.addresses import parse_endpoint
     from lm_factuality.retrieval.references.cache import ReferenceCache, Report
     from lm_factuality.retrieval.references.connection import Network
     from lm_factuality.retrieval.references.fetcher import Manners
     from lm_factuality.retrieval.references.fetcher import fetch_references as fetch
-    from lm_factuality.retrieval.references.links import collect_links, read_urls
+    from lm_factuality.retrieval.references.links import collect_links, parse_endpoint, read_urls
 
     if parsed.report:
         if parsed.report.suffix.lower() != ".json":

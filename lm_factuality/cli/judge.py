@@ -15,8 +15,7 @@ from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError
 
 if TYPE_CHECKING:
-    from lm_factuality.harness.generation import Generation
-    from lm_factuality.harness.generations_file import Samples
+    from lm_factuality.harness.generation import Generation, Samples
 
 _OPTIONS = ("knowledge", "linking", "facts", "protocol")  # settings
 
@@ -122,7 +121,7 @@ def _metadata(text: str) -> dict[str, Any]:
 
 
 def _read(parsed: argparse.Namespace, generation: Generation) -> Samples:
-    from lm_factuality.harness.generations_file import Samples, read_samples
+    from lm_factuality.harness.generation import Samples, read_samples
 
     if parsed.samples:
         return read_samples(parsed.samples, generation)

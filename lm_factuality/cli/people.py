@@ -28,8 +28,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def _sheet(parsed: argparse.Namespace) -> int:
-    from lm_factuality.people.sheet import make_sheet, write_sheet
-    from lm_factuality.people.units import read_pool
+    from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 
     by = tuple(filter(None, parsed.stratify.split(",")))
     pool = read_pool(parsed.sources, parsed.task, parsed.question)

@@ -48,8 +48,7 @@ def _tasks_of_sheet(parsed: argparse.Namespace) -> list[tuple[ResultsFile, TaskR
 def _correct(parsed: argparse.Namespace) -> int:
     """Writes a file beside each of the sheet's results, and prints what is in it."""
     from lm_factuality.people.correct import correct
-    from lm_factuality.results.corrected import write_correction
-    from lm_factuality.results.read import read_results_file
+    from lm_factuality.results.read import read_results_file, write_correction
 
     found = _tasks_of_sheet(parsed)
     for file, correction in [(file, correct(task, parsed.key, parsed.labels)) for file, task in found]:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 
 _SECRET = re.compile(
     r"(?:.*[^a-z])?(?:(?:api|access|auth|private)?key|authorization|credentials?)|"

@@ -22,8 +22,8 @@ from judges.backends.server import BadReply, answer_in
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.harness import thinking
 from lm_factuality.harness.internals import internal
+from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.harness.requests import MAX_FAILURES, Encoder, cached, is_a, is_refusal, scored_loglikelihood
-from lm_factuality.harness.scored import WordAnswer
 
 logger = logging.getLogger(__name__)
 

@@ -31,8 +31,7 @@ from judges.judge import Judge
 from lm_factuality.ground.errors import BackendDown, ConfigError, FactualityError
 from lm_factuality.ground.files import parse_json, write_lines
 from lm_factuality.ground.published import cache_folder
-from lm_factuality.harness.generation import Generation, Verdict, refuse_unable
-from lm_factuality.harness.generations_file import to_line
+from lm_factuality.harness.generation import Generation, Verdict, refuse_unable, to_line
 from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, is_first_process
 
 logger = logging.getLogger(__name__)

@@ -1,11 +1,58 @@
-"""What lm_eval wrote of a run, in types: one results file and its tasks."""
+"""What a run gives, in types: what comes back from a model, one results file of lm_eval and its tasks, and what was retrieved."""
 
+import json
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypedDict
+
+from lm_factuality.ground.files import write_lines
+
+
+class ScoredContinuation(NamedTuple):
+    """What a model says of one choice.
+
+    ``logprob`` is the sum of natural log-probabilities of its tokens, None if there is none; ``num_tokens`` is None
+    where the model's tokenizer is out of reach; ``truncated`` says that the beginning of the prefix was cut off;
+    ``problem`` says why there is no score, empty if there is one.
+    """
+
+    logprob: float | None
+    is_greedy: bool
+    num_tokens: int | None
+    truncated: bool
+    problem: str = ""
+
+
+class ScoredText(NamedTuple):
+    """What a model says of a text.
+
+    ``logprob`` is the sum of natural log-probabilities of its tokens, None if there is none; ``num_tokens`` is how many
+    were scored, ``num_windows`` in how many pieces, ``window`` the tokens that the model saw at once, which its own limit may
+    have made fewer than asked for: all None where the tokenizer is out of reach. ``problem`` says why there is no score.
+    """
+
+    logprob: float | None
+    num_tokens: int | None
+    num_windows: int | None
+    window: int | None
+    problem: str = ""
+
+
+class WordAnswer(NamedTuple):
+    """What a model answers to a question with given words for answers.
+
+    ``logprobs`` has the natural log-probability of each word, None for one that is not among the likeliest that a server names;
+    it is None as a whole where ``text``, what the model wrote, is to be read instead. ``problem`` says why there is no answer,
+    empty if there is one.
+    """
+
+    logprobs: tuple[float | None, ...] | None
+    text: str = ""
+    problem: str = ""
+
 
 OTHER = "other"  # the kind of a task that is not one of the suite's
 _DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[^/]*)\.json$")
@@ -119,3 +166,38 @@ def number_of(value: Any) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+class Query(TypedDict):
+    """One retrieval: the words that were searched for; what was predicted with it, as (choice, text); the numbers of the passages
+    that the model was ``shown``, the best first; those above the last of them that were ``excluded``, each with the rule, or
+    ``article`` for another passage of an article that a rule holds for; how many tokens of the text gave way (``cut``)."""
+
+    query: str
+    predicts: list[tuple[int, str]]
+    shown: list[int]
+    excluded: dict[str, str]
+    cut: int
+
+
+class Retrieved(TypedDict):
+    """A row, by lm_eval's number (``doc_id``). ``articles`` are those of the evaluated document in the index, each with the
+    number of the passage by which it was recognised; ``passages`` has id, title and text by number."""
+
+    doc_id: int
+    articles: dict[str, int]
+    queries: list[Query]
+    passages: dict[str, dict[str, str]]
+
+
+Rows = dict[tuple[str, int], Retrieved]
+
+latest_retrieved: Rows = {}  # of the model that was made last, by task and number of the row
+
+
+def write_retrieved(results: Path, rows: Mapping[tuple[str, int], Retrieved]) -> None:
+    """Writes ``rows`` beside the samples of a run, of which ``results`` is the results file; without samples nothing."""
+    for task in {task for task, _ in rows}:
+        if samples := samples_beside(results, task):
+            lines = (json.dumps(row, ensure_ascii=False) for (of, _), row in sorted(rows.items()) if of == task)
+            write_lines(samples.with_name(f"retrieved{samples.name.removeprefix('samples')}"), lines)

@@ -11,6 +11,13 @@ INLINE = "inline"  # what lm_eval calls the source of a YAML that it was given b
 YAML_FOLDER = "yaml_folder"  # where `lm-factuality run` found a YAML that it was given by path, which lm_eval forgets
 
 
+def folder_of(metadata: Mapping[str, Any]) -> Path | None:
+    """Where the YAML with this metadata lies, as far as lm_eval or ``lm-factuality run`` has told it."""
+    source = metadata.get("config_source", INLINE)
+    folder = metadata.get(YAML_FOLDER) if source == INLINE else Path(source).parent
+    return Path(folder) if folder else None
+
+
 def own_data(config: Mapping[str, Any], expected: str) -> Path | None:
     """The file that a YAML's ``dataset_path`` names, relative to the YAML; None if it names none. ``expected`` says
     in what form.
@@ -20,10 +27,7 @@ def own_data(config: Mapping[str, Any], expected: str) -> Path | None:
     """
     if not config.get("dataset_path"):
         return None
-    metadata: Mapping[str, Any] = config.get("metadata") or {}
-    source = metadata.get("config_source", INLINE)
-    folder = Path(metadata.get(YAML_FOLDER) or ".") if source == INLINE else Path(source).parent
-    path = folder / str(config["dataset_path"])
+    path = (folder_of(config.get("metadata") or {}) or Path()) / str(config["dataset_path"])
     if not path.is_file():
         raise ConfigError(f"{config.get('task')}: dataset_path: {path}: no such file; expected {expected}")
     return path

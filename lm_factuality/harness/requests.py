@@ -22,8 +22,8 @@ from tqdm import tqdm
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.reasons import curable
 from lm_factuality.harness.internals import internal
+from lm_factuality.harness.outputs import ScoredContinuation
 from lm_factuality.harness.prefix_cache import try_prefix_cache
-from lm_factuality.harness.scored import ScoredContinuation
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from tqdm import tqdm
 
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.harness import requests
+from lm_factuality.harness.outputs import ScoredText
 from lm_factuality.harness.requests import Answer, Encoded, Encoder, logprob_of
-from lm_factuality.harness.scored import ScoredText
 
 logger = logging.getLogger(__name__)
 

@@ -75,7 +75,7 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
     if judge := metadata.get("judge"):
         load_judge_config(str(judge))
 
-    from lm_factuality.harness import judging, retrieved
+    from lm_factuality.harness import judging, outputs
     from lm_factuality.harness.suite_task import SuiteTask, is_first_process, run_tasks
     from lm_factuality.harness.tasks import with_suite
 
@@ -93,7 +93,7 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
         check_writable(Path(output).parent if output.endswith(".json") else Path(output), "results")
     is_suites = before.check_tasks(tasks, given.texts("include_path"), arguments_of_model, metadata)
     earlier = _results_files(output)
-    retrieved.latest = {}
+    outputs.latest_retrieved = {}
     run_tasks.clear()
     try:
         with _readable_tables() as contents, _index(with_lm_evals=not is_suites):
@@ -102,10 +102,10 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
         if str(error).startswith("Tasks not found"):
             raise ConfigError(f"{error}; see 'lm-factuality ls' and, for lm_eval's own tasks, 'lm-eval ls tasks'") from error
         raise
-    rows = {key: row for part in judging.from_all_processes(retrieved.latest) for key, row in part.items()}
+    rows = {key: row for part in judging.from_all_processes(outputs.latest_retrieved) for key, row in part.items()}
     saved = _results_files(output) - earlier if is_first_process() else set()
     for results in saved:
-        retrieved.write(results, rows)
+        outputs.write_retrieved(results, rows)
     for content in contents[:1]:
         unscored = {name: each.unscored for name, each in run_tasks.items()}
         show(

@@ -23,9 +23,8 @@ from lm_factuality.leaderboard.runs import Run, check_claims, check_runs, check_
 from lm_factuality.leaderboard.submission import FILE, Refusal, Refused, Submission, read_submission
 from lm_factuality.people.correct import correct
 from lm_factuality.people.labels import read_key
-from lm_factuality.people.sheet import draw
-from lm_factuality.people.units import read_pool
-from lm_factuality.results.corrected import read_correction
+from lm_factuality.people.sheet import draw, read_pool
+from lm_factuality.results.read import read_correction
 from lm_factuality.results.recompute import same
 
 logger = logging.getLogger(__name__)

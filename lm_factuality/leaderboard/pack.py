@@ -32,8 +32,7 @@ from lm_factuality.leaderboard.submission import (
 from lm_factuality.leaderboard.weights import weights_hash
 from lm_factuality.people.correct import correct
 from lm_factuality.people.labels import read_key
-from lm_factuality.results.corrected import write_correction
-from lm_factuality.results.read import date_of, read_results_files
+from lm_factuality.results.read import date_of, read_results_files, write_correction
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from lm_factuality.ground.errors import DataError, did_you_mean, printable
 from lm_factuality.ground.files import not_finite, parse_json
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.settings import STRICT
 
 FILE = "submission.json"

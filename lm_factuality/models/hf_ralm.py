@@ -15,11 +15,10 @@ from pydantic import BaseModel, Field
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import STRICT, Text, read_settings
-from lm_factuality.harness import retrieved
-from lm_factuality.harness.retrieved import Query
-from lm_factuality.models.evaluated import EvaluatedDocument, Exclusion, Owner, Search
+from lm_factuality.harness import outputs
+from lm_factuality.harness.outputs import Query
 from lm_factuality.models.hf_tree import Answer, HFTree, TokenRequest
-from lm_factuality.models.ralm import Window, augment, windows
+from lm_factuality.models.ralm import EvaluatedDocument, Exclusion, Owner, Search, Window, augment, windows
 from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Hit
 from lm_factuality.retrieval.passages import Passage
@@ -58,7 +57,7 @@ class HFRALM(HFTree):
     the beginning of the text gives way. With ``insertion=code`` the passage overwrites the beginning of the text instead, without
     a separator, as in the authors' script. The evaluated document is not retrieved: ``exclude`` names by what a passage is
     recognised, ``id:KEY``, ``title`` and ``overlap`` (``overlap_words`` in a row that it shares with the passage), joined by
-    ``+``; with a passage its whole article is left out (see ``lm_factuality.models.evaluated``).
+    ``+``; with a passage its whole article is left out (see ``lm_factuality.models.ralm``).
 
     ``retrieved`` has what was retrieved, and what was excluded and why, for each row by (task, lm_eval's number of the row).
 
@@ -82,8 +81,8 @@ class HFRALM(HFTree):
             raise ConfigError(f"hf-ralm: {type(self.model).__name__} is not a decoder; passages are prepended to what it reads")
         self._leave_room(self.max_length, "model's")
         self._document_tokens: dict[int, list[int]] = {}
-        self.retrieved: retrieved.Rows = {}
-        retrieved.latest = self.retrieved
+        self.retrieved: outputs.Rows = {}
+        outputs.latest_retrieved = self.retrieved
 
     @property
     def cache_identity(self) -> str:

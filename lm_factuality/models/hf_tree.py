@@ -18,8 +18,7 @@ from lm_factuality.harness import requests as request_types
 from lm_factuality.harness.internals import internal, lacks
 from lm_factuality.models.tree.cached import Rescore
 from lm_factuality.models.tree.forest import Forest, plant
-from lm_factuality.models.tree.scorer import Budget, Engine, Scores, choose_engine, score
-from lm_factuality.models.tree.side_by_side import score_side_by_side
+from lm_factuality.models.tree.scorer import Budget, Engine, Scores, choose_engine, score, score_side_by_side
 
 logger = logging.getLogger(__name__)
 

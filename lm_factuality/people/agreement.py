@@ -12,7 +12,7 @@ from lm_factuality.benchmarks.asked import SKIP
 from lm_factuality.benchmarks.declaration import Table
 from lm_factuality.ground.agreement import Measure, agreeing, coefficient, cohen, fleiss, krippendorff, ratio, share
 from lm_factuality.ground.errors import ConfigError, did_you_mean
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.plots import new_figure, save_figure
 from lm_factuality.ground.settings import Number
 from lm_factuality.people.labels import Entry, Key, Labels

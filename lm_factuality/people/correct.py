@@ -22,8 +22,8 @@ from lm_factuality.ground.statistics import Z95
 from lm_factuality.harness.outputs import Corrected, TaskResult
 from lm_factuality.harness.samples import read_samples
 from lm_factuality.people.labels import Key, Labels, read_key, read_labels
-from lm_factuality.people.units import units_of_run
-from lm_factuality.results.corrected import Correction
+from lm_factuality.people.sheet import units_of_run
+from lm_factuality.results.read import Correction
 
 FEWEST = 10  # labelled samples with a part in a score, from which it is corrected
 _UNSCORED = "without a verdict, and with nothing to ask people"

@@ -20,7 +20,7 @@ from tqdm import tqdm
 from lm_factuality.ground import tables
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.ground.hub import commit_of, stream
+from lm_factuality.ground.packages import commit_of, stream
 from lm_factuality.retrieval.passages import Fields, Passage, SourceRecord, split_words, to_passage
 
 _BATCH = 10_000  # passages a transaction ...

@@ -17,8 +17,7 @@ from lm_factuality.leaderboard.site.entries import to_entry
 from lm_factuality.leaderboard.site.pages import model_page, table_pages
 from lm_factuality.leaderboard.submission import read_submission
 from lm_factuality.people.labels import read_key
-from lm_factuality.people.sheet import make_sheet, write_sheet
-from lm_factuality.people.units import read_pool
+from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from tests.leaderboard.conftest import MODEL
 from tests.leaderboard.reseal import seal_files
 

@@ -21,7 +21,7 @@ from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Ju
 from lm_factuality.benchmarks.certifiable import Certifiable, JudgedStep, Wanted
 from lm_factuality.ground.console import interval, shown
 from lm_factuality.ground.errors import BackendDown, ConfigError, DataError
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.ground.statistics import interval_of, pooled_interval
 from lm_factuality.harness.generation import Table

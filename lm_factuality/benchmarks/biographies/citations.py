@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from judges.inference import Entailment, Once, Pair
 from lm_factuality.benchmarks.biographies.cite import CitedSentence, Protocol, Splitter, cited_sentences
 from lm_factuality.benchmarks.biographies.types import Generation
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.statistics import Outcome, average, bootstrap_interval, defined, mean
 

@@ -19,7 +19,7 @@ from judges.lexical.facts import is_adverbial
 from judges.typed import Reply, misnumbered
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.felm_gen.answers import EMPTY, REFUSAL, no_answer
-from lm_factuality.ground.packaged import load_words, load_yaml
+from lm_factuality.ground.packages import load_words, load_yaml
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.retrieval.bm25 import Searcher
 

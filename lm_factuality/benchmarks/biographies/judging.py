@@ -17,7 +17,7 @@ from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
 from lm_factuality.benchmarks.biographies.summary import Row, summarise
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, to_record
 from lm_factuality.ground.console import counted, interval, shown
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.generation import Docs, Table, Verdict
 from lm_factuality.retrieval.knowledge import Knowledge
 

@@ -12,7 +12,7 @@ from lm_factuality.benchmarks.biographies.method import ALONE, Settings
 from lm_factuality.benchmarks.biographies.recount import recount
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, Judgement, from_record
 from lm_factuality.benchmarks.declaration import Recount, Rows, Sample
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import verdict_of
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from lm_factuality.benchmarks.biographies.decisions import NUM_GROUPS, DecidedResponse, Decisions
 from lm_factuality.benchmarks.biographies.scores import length_penalty
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.statistics import Outcome, average, bootstrap_interval, defined, mean
 
 Protocol = Literal["code", "fixed"]

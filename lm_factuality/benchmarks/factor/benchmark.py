@@ -18,9 +18,8 @@ from lm_factuality.benchmarks.factor.rows import Row as FactorRow
 from lm_factuality.ground.errors import DataError, refuse
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.tables import FORMATS
-from lm_factuality.harness.outputs import ResultsFile, TaskResult
+from lm_factuality.harness.outputs import ResultsFile, ScoredContinuation, TaskResult
 from lm_factuality.harness.samples import same_responses, to_bool, to_float, to_int
-from lm_factuality.harness.scored import ScoredContinuation
 
 
 def keep(sample: Sample) -> Row:

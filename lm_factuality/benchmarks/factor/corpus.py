@@ -18,7 +18,7 @@ from lm_factuality.benchmarks.factor.joining import AUTHORS, DELIMITER, DOLA, Jo
 from lm_factuality.benchmarks.factor.metrics import SCORES
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import STRICT, TASK, read_settings
-from lm_factuality.harness.own_data import INLINE, YAML_FOLDER
+from lm_factuality.harness.own_data import INLINE, folder_of
 
 PAPER_WINDOW = 1024  # tokens of prefix and completion together that a model sees (section 4.2)
 PERPLEXITY_SUFFIX = "_perplexity"  # what the name of the perplexity task on the same corpus adds to that of a FACTOR task
@@ -196,7 +196,6 @@ def to_corpus(yaml: TableYaml, config: Mapping[str, Any], path: str | None, **se
     """The table that ``yaml`` names, with ``path`` for its ``dataset_path``, and the ``settings`` of the corpus."""
     metadata = metadata_of(config)
     where = str(metadata.get("config_source", INLINE))
-    folder = metadata.get(YAML_FOLDER) if where == INLINE else Path(where).parent
     options = dict(yaml.dataset_kwargs or {})
     data_files = options.pop("data_files", None)
     for loader, ending in LOADERS.items():
@@ -205,7 +204,7 @@ def to_corpus(yaml: TableYaml, config: Mapping[str, Any], path: str | None, **se
     return Corpus(
         yaml.task,
         where,
-        Path(folder) if folder else None,
+        folder_of(metadata),
         dataset_path=path,
         dataset_name=yaml.dataset_name,
         data_files=data_files,

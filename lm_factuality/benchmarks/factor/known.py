@@ -5,7 +5,7 @@ from typing import Any
 
 from lm_factuality.benchmarks.factor.metrics import FLOOR, VERSUS
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.outputs import TaskResult, number_of
 
 KNOWN: Mapping[str, Any] = load_yaml(__package__, "known.yaml")  # which says what its keys are

@@ -9,7 +9,7 @@ from lm_factuality.benchmarks.declaration import ACCURACY, BITS_PER_BYTE, Measur
 from lm_factuality.benchmarks.factor.floor import floor_of
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS, RowScore, score_row
 from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
-from lm_factuality.harness.scored import ScoredContinuation
+from lm_factuality.harness.outputs import ScoredContinuation
 
 VERSUS = "factor_acc_vs_"  # pairwise accuracy against the contradictions of one error type
 MARGIN_VERSUS = "margin_vs_"

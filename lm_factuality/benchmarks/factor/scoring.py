@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lm_factuality.harness.scored import ScoredContinuation
+from lm_factuality.harness.outputs import ScoredContinuation
 
 PROTOCOLS = ("paper", "code", "dola")
 NORMALISATIONS = ("factor_acc", "acc", "acc_bytes")  # by tokens, by nothing, by bytes

@@ -16,9 +16,8 @@ from lm_factuality.benchmarks.factor_chat.questions import PROTOCOLS
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.plots import Dot, Point, scatter
-from lm_factuality.harness.outputs import ResultsFile, TaskResult
+from lm_factuality.harness.outputs import ResultsFile, TaskResult, WordAnswer
 from lm_factuality.harness.samples import prompt_text, same_responses, samples_of, to_float
-from lm_factuality.harness.scored import WordAnswer
 
 _ROUNDING = 1e-3  # of half-precision log-probabilities
 

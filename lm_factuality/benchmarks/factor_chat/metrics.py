@@ -14,7 +14,7 @@ import numpy as np
 from lm_factuality.benchmarks.declaration import ACCURACY, DIFFERENCE, SHARE, Measure, Score
 from lm_factuality.benchmarks.factor_chat.questions import LETTERS, PROTOCOLS, probabilities
 from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean, pooled_stderr
-from lm_factuality.harness.scored import WordAnswer
+from lm_factuality.harness.outputs import WordAnswer
 
 POSITION = "position_"
 BINS = 10  # of probabilities, equally wide

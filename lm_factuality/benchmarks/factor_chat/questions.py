@@ -15,7 +15,7 @@ from typing import Any
 
 from lm_factuality.ground.reasons import curable
 from lm_factuality.ground.thinking import UNFINISHED, plain
-from lm_factuality.harness.scored import WordAnswer
+from lm_factuality.harness.outputs import WordAnswer
 
 _MARKS = " >#\"'(["
 _ALONE = curable(" alone", "try --apply_chat_template, or --metadata answers=logprobs")  # see read_word

@@ -13,7 +13,7 @@ from lm_factuality.benchmarks.factor_chat.metrics import POSITION, row_metrics
 from lm_factuality.benchmarks.factor_chat.questions import CENTRE, LETTERS, PROTOCOLS
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness import answers
-from lm_factuality.harness.scored import WordAnswer
+from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.harness.suite_task import Settings, without_chat
 
 

@@ -23,7 +23,7 @@ from lm_factuality.ground.statistics import Aggregation
 from lm_factuality.harness import requests
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.judging import JudgedTask
-from lm_factuality.harness.scored import ScoredContinuation
+from lm_factuality.harness.outputs import ScoredContinuation
 from lm_factuality.harness.suite_task import Settings, without_chat
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Any
 from lm_factuality.benchmarks.felm.questions import Question, segment_text
 from lm_factuality.benchmarks.felm.rows import FelmRow
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 
 _NAMES = load_yaml(__package__, "authors.yaml")  # of their folders and files
 

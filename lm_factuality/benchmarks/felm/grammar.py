@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from lm_factuality.ground.packaged import load_words
+from lm_factuality.ground.packages import load_words
 from lm_factuality.ground.reasons import curable
 
 _LONGER = "a larger --gen_kwargs max_gen_toks=N"

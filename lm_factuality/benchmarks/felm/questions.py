@@ -16,7 +16,7 @@ from typing import Any
 from lm_factuality.benchmarks.felm.claims import RowClaims
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES, FelmRow
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.retrieval.bm25 import Searcher
 
 UNITS = ("segment", "claim")

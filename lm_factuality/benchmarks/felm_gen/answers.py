@@ -2,7 +2,7 @@
 
 import re
 
-from lm_factuality.ground.packaged import load_words
+from lm_factuality.ground.packages import load_words
 from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.thinking import UNFINISHED, said, without_thinking
 

@@ -19,7 +19,7 @@ from lm_factuality.benchmarks.factor.rows import cell_text
 from lm_factuality.benchmarks.factor.templates import renderer
 from lm_factuality.ground.errors import ConfigError, did_you_mean, refuse
 from lm_factuality.ground.files import parse_json
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import Source, locate
 from lm_factuality.ground.records import short, to_model
 from lm_factuality.ground.settings import STRICT

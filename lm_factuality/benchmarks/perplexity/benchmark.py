@@ -13,9 +13,8 @@ from lm_factuality.benchmarks.declaration import BITS_PER_BYTE, PERPLEXITY, Benc
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
-from lm_factuality.harness.outputs import ResultsFile, TaskResult
+from lm_factuality.harness.outputs import ResultsFile, ScoredText, TaskResult
 from lm_factuality.harness.samples import same_responses, to_float, to_int
-from lm_factuality.harness.scored import ScoredText
 
 
 def row_metrics(doc: Mapping[str, Any], scored: ScoredText) -> dict[str, Any]:

@@ -17,8 +17,7 @@ from judges.backends import capabilities
 from lm_factuality.benchmarks import all_sources, find_benchmark
 from lm_factuality.ground.errors import ConfigError, refuse
 from lm_factuality.ground.html import read_file
-from lm_factuality.ground.packaged import load_yaml
-from lm_factuality.ground.packages import need
+from lm_factuality.ground.packages import load_yaml, need
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
 
 _TABLES: Mapping[str, Any] = load_yaml(__package__, "about.yaml")

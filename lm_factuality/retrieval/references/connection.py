@@ -13,8 +13,7 @@ import anyio
 import httpx
 
 from lm_factuality.ground.published import tls_context
-from lm_factuality.retrieval.references.addresses import Endpoint, resolve
-from lm_factuality.retrieval.references.links import Dead
+from lm_factuality.retrieval.references.links import Dead, Endpoint, resolve
 
 Accept = Callable[[httpx.Headers], None]
 ACCEPTED = "gzip, deflate"
