@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lm_factuality.ground.published import Source
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def data_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, line in (("ls", "list"), ("fetch", "download and check"), ("verify", "check only")):
         action = actions.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]} the published benchmarks.")
@@ -48,7 +48,6 @@ def data(parsed: argparse.Namespace) -> int:
 
 
 def _list(sources: list[Source]) -> None:
-    from lm_factuality.ground.console import print_table
     from lm_factuality.ground.published import cached_path
 
     rows = [
@@ -156,4 +155,4 @@ def fetch_references(parsed: argparse.Namespace) -> int:
     return 0
 
 
-COMMAND = Command("data", "list, download or verify the published benchmarks", data, options)
+DATA = Command("data", "list, download or verify the published benchmarks", data, data_options)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lm_factuality.leaderboard.check import Checked
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def leaderboard_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     packing = add_action(actions, "leaderboard pack", "make a submission out of lm_eval's results", _pack)
     packing.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help="lm_eval's --output_path, or files in it")
@@ -188,4 +188,4 @@ def _changed(parsed: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
-COMMAND = Command("leaderboard", "make and check submissions, and the leaderboard as a site", None, options)
+LEADERBOARD = Command("leaderboard", "make and check submissions, and the leaderboard as a site", None, leaderboard_options)

@@ -1,25 +1,109 @@
-"""Entry point: parses the command line and turns errors a user can mend into one sentence and exit code 1."""
+"""Entry point: parses the command line and turns errors a user can mend into one sentence and exit code 1.
+
+``run``, ``gen`` and ``completion`` are here, which hand everything to other parsers, or look at all of them."""
 
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from lm_factuality import __version__
 from lm_factuality.cli.actions import Command, examples
-from lm_factuality.cli.gen import gen
-from lm_factuality.cli.run import run
+from lm_factuality.cli.biographies import CITE, PAGE, RETRIEVE
+from lm_factuality.cli.data import DATA
+from lm_factuality.cli.index import INDEX, KNOWLEDGE
+from lm_factuality.cli.judge import CERTIFY, JUDGE
+from lm_factuality.cli.leaderboard import LEADERBOARD
+from lm_factuality.cli.people import PEOPLE
+from lm_factuality.cli.results import COMPARE, EXPORT, REPORT
+from lm_factuality.cli.score import CLAIMS, SCORE
+from lm_factuality.cli.tasks import LS, QUICKSTART, VALIDATE
+from lm_factuality.cli.verify import VERIFY
 from lm_factuality.ground.errors import exit_code
 from lm_factuality.ground.packages import require_engine
 from lm_factuality.ground.secrets import refuse_secrets
 
-_NAMES = (
-    "quickstart run ls data validate gen compare report leaderboard export judge score verify claims certify people page cite "
-    "knowledge retrieve index completion"
+
+def gen(arguments: Sequence[str]) -> int:
+    """Hands ``arguments``, everything after ``gen``, to factor-gen."""
+    from factor_gen.cli import main
+
+    if not arguments or arguments[0] in ("-h", "--help"):
+        sys.stdout.write(f"{examples('gen')}\n\n")
+    sys.argv = ["factor-gen", *arguments]  # what it tells an interrupted user to type again
+    return main(arguments or ["--help"])
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Hands ``arguments``, everything after ``run``, to lm_eval, and prints what came of it."""
+    from lm_factuality.harness.run import Finished, run
+
+    def show(finished: Finished) -> None:
+        from lm_factuality.cli.outcome import print_outcome
+
+        print_outcome(finished)
+
+    if not arguments or {"-h", "--help"} & set(arguments):
+        sys.stdout.write(f"{examples('run --help')}\n\n")
+    run(arguments or ["--help"], show)
+    return 0
+
+
+# For the list of commands alone: ``main`` calls ``run`` and ``gen`` before this parser sees their options.
+RUN = Command("run", "lm_eval's own run, with the suite's tasks and models registered (see 'run --help')", lambda parsed: run([]))
+GEN = Command(
+    "gen", "make FACTOR benchmarks from your own texts, and see what they give away (factor-gen)", lambda parsed: gen([])
 )
-COMMANDS: tuple[Command, ...] = tuple(import_module(f"lm_factuality.cli.{name}").COMMAND for name in _NAMES.split())
-"""In the order of the help, each in a module of its name."""
+
+
+def completion_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell to print completion for")
+
+
+def completion(parsed: argparse.Namespace) -> int:
+    """Prints the script."""
+    import shtab
+
+    from factor_gen.cli import build_parser as generator_parser
+
+    for parser in (_own_parser(generator_parser()), generator_parser()):
+        for action in _actions(parser):
+            if action.type is Path:
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+        sys.stdout.write(shtab.complete(parser, parsed.shell) + "\n")
+    return 0
+
+
+def _own_parser(generator: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """With the parsers of lm_eval and of factor-gen in the place of those that hand everything to them."""
+    from lm_factuality.harness.internals import internal
+
+    parser = build_parser()
+    commands, theirs = _subparsers(parser), _subparsers(internal("lm_eval._cli:HarnessCLI")()._parser)
+    commands.choices["run"], commands.choices["gen"] = theirs.choices["run"], generator
+    return parser
+
+
+def _subparsers(parser: argparse.ArgumentParser) -> "argparse._SubParsersAction[argparse.ArgumentParser]":
+    return next(each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    for action in parser._actions:
+        yield action
+        for each in action.choices.values() if isinstance(action, argparse._SubParsersAction) else ():
+            yield from _actions(each)
+
+
+COMPLETION = Command("completion", "print what bash, zsh or fish need to complete these commands", completion, completion_options)
+
+
+COMMANDS = (
+    *(QUICKSTART, RUN, LS, DATA, VALIDATE, GEN, COMPARE, REPORT, LEADERBOARD, EXPORT, JUDGE, SCORE, VERIFY, CLAIMS, CERTIFY),
+    *(PEOPLE, PAGE, CITE, KNOWLEDGE, RETRIEVE, INDEX, COMPLETION),
+)
+"""In the order of the help."""
 
 
 def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:

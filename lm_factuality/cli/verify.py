@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lm_factuality.cli.actions import Command
-from lm_factuality.cli.printing import print_plans
+from lm_factuality.cli.actions import Command, add_judge, print_plans
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError, DataError
 from lm_factuality.ground.files import check_writable, write_lines
@@ -27,12 +26,10 @@ _WRITTEN = ("verdict", "score", "reason", "said")
 _SHOWN = 3  # pairs of which the screen tells what the judge said
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def verify_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", type=Path, required=True, metavar="FILE", help="JSONL of claim and passages")
-    parser.add_argument("--judge", required=True, metavar="CONFIG", help="a judge's YAML, or 'lexical' to try things out")
+    add_judge(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSONL with the verdicts, as below")
-    parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the user's cache)")
-    parser.add_argument("--dry-run", action="store_true", help="print calls, tokens and cost; ask and write nothing")
     parser.add_argument("--max-cost", type=float, metavar="X", help="USD at most, instead of the judge's own limit")
 
 
@@ -152,4 +149,4 @@ def _print_summary(found: Sequence[Verification], path: Path, judge: str) -> Non
     print_table(f"{len(found):,} pairs judged by {judge}", ("verdict", "#pairs", "#share"), rows, notes)
 
 
-COMMAND = Command("verify", "say whether passages support claims, as a judge sees it", verify, options)
+VERIFY = Command("verify", "say whether passages support claims, as a judge sees it", verify, verify_options)

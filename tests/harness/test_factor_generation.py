@@ -88,7 +88,7 @@ def tiny(checkpoint):
 def judge_again(out: Path, *files: Path, judge: str = "lexical") -> dict:
     """``metrics.json`` of ``lm-factuality judge``."""
     parser = argparse.ArgumentParser()
-    command.options(parser)
+    command.judge_options(parser)
     samples = ["--samples", *map(str, files)]
     assert command.judge(parser.parse_args(["factor_generation", *samples, "--judge", judge, "--out", str(out)])) == 0
     return json.loads((out / "metrics.json").read_text(encoding="utf-8"))
