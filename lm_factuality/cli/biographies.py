@@ -176,11 +176,8 @@ def page_options(parser: argparse.ArgumentParser) -> None:
 
 
 def page(parsed: argparse.Namespace) -> int:
-    """Reads the verdicts and writes the page.
-
-    Raises:
-        DataError: the verdicts cannot be used, or were made with different protocols.
-    """
+    """Reads the verdicts and writes the page. Raises DataError: the verdicts cannot be used, or were made with different
+    protocols."""
     from lm_factuality.benchmarks.biographies.types import read_lines
     from lm_factuality.benchmarks.biographies.viewer import write_page
 
@@ -197,11 +194,8 @@ def page(parsed: argparse.Namespace) -> int:
 
 
 def _protocol(lines: Sequence[Record], path: Path) -> str:
-    """The one that all verdicts were made with; ``paper`` if they do not say.
-
-    Raises:
-        DataError: they were made with different ones.
-    """
+    """The one that all verdicts were made with; ``paper`` if they do not say. Raises DataError: they were made with different
+    ones."""
     found = {each.protocol or "paper" for each in lines}
     if len(found) > 1:
         raise DataError(f"{path}: verdicts of the protocols {' and '.join(sorted(found))}; choose one with --protocol")

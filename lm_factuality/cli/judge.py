@@ -183,10 +183,7 @@ def certify(parsed: argparse.Namespace) -> int:
 
 
 def _wanted(parsed: argparse.Namespace, setting: Certifiable, known: Mapping[str, Certifiable]) -> Wanted:
-    """
-    Raises:
-        ConfigError: an option that means nothing in this setting.
-    """
+    """Raises ConfigError: an option that means nothing in this setting."""
     from lm_factuality.benchmarks.certifiable import Wanted
 
     given = Wanted(

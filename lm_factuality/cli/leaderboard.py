@@ -68,11 +68,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
 
 
 def _check_rules(parsed: argparse.Namespace) -> None:
-    """Refuses a ``--rules`` without rules before any submission is refused for that.
-
-    Raises:
-        ConfigError: the folder has none.
-    """
+    """Refuses a ``--rules`` without rules before any submission is refused for that. Raises ConfigError: the folder has none."""
     from lm_factuality.leaderboard.rules import leaderboard_names
 
     leaderboard_names(parsed.rules)

@@ -29,11 +29,7 @@ def report_options(parser: argparse.ArgumentParser) -> None:
 
 
 def report(parsed: argparse.Namespace) -> int:
-    """Builds the site and says what it holds.
-
-    Raises:
-        DataError: the results cannot be used, or ``--out`` is something else.
-    """
+    """Builds the site and says what it holds. Raises DataError: the results cannot be used, or ``--out`` is something else."""
     from lm_factuality.ground.console import plural
     from lm_factuality.report.build import build_report
 

@@ -93,10 +93,7 @@ def _read(path: Path) -> list[tuple[dict[str, Any], Pair]]:
 
 
 def _parse(content: Any) -> tuple[dict[str, Any], Pair]:
-    """
-    Raises:
-        ValueError: says what is wrong with the line.
-    """
+    """Raises ValueError: says what is wrong with the line."""
     from judges.verify import Pair
 
     if not isinstance(content, dict):

@@ -92,10 +92,7 @@ _SHOWN = 10  # problems that an error lists
 
 def refuse(problems: Sequence[str], what: str = "", advice: str = "") -> None:
     """Does nothing if there are no ``problems``; ``what`` they are (lines, rows) is named where there are more than are listed.
-
-    Raises:
-        DataError: lists the first of them, and ends with ``advice``.
-    """
+    Raises DataError: lists the first of them, and ends with ``advice``."""
     if problems:
         more = [f"... {len(problems)} {f'{what} ' if what else ''}in all"] if problems[_SHOWN:] else []
         raise DataError("\n".join([*problems[:_SHOWN], *more, *([advice] if advice else [])]))

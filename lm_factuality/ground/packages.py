@@ -14,11 +14,8 @@ from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 
 
 def need(module: str, what: str, extra: str) -> Any:
-    """The module of that name; ``what`` needs it, and ``extra`` is the suite's with which it is installed.
-
-    Raises:
-        ConfigError: it is not installed, or cannot be imported, as when a package that it needs is broken.
-    """
+    """The module of that name; ``what`` needs it, and ``extra`` is the suite's with which it is installed. Raises ConfigError: it
+    is not installed, or cannot be imported, as when a package that it needs is broken."""
     name = module.partition(".")[0]
     try:
         return import_module(module)
@@ -85,11 +82,8 @@ def load_words(package: str) -> dict[str, str]:
 
 
 def commit_of(dataset: str, where: str, revision: str | None = None) -> str:
-    """The commit that ``revision`` of a dataset of the Hub (None: its newest) is at now; ``where`` says who names it.
-
-    Raises:
-        DataError: the Hub doesn't answer, or has no such dataset.
-    """
+    """The commit that ``revision`` of a dataset of the Hub (None: its newest) is at now; ``where`` says who names it. Raises
+    DataError: the Hub doesn't answer, or has no such dataset."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HFValidationError, OfflineModeIsEnabled
     from huggingface_hub.errors import HTTPError as HubError  # type: ignore[attr-defined]  # of the HTTP library that it uses
@@ -105,10 +99,8 @@ def commit_of(dataset: str, where: str, revision: str | None = None) -> str:
 
 def stream(source: str | Path, config: str | None, split: str, commit: str | None, where: str, form: str) -> Any:
     """The rows of a dataset of the Hub at ``commit``, or of a folder (a ``Path``): what ``save_to_disk`` wrote, or data files.
-
-    Raises:
-        DataError: it cannot be read, or has no such split; ``where`` says who names it, and in which ``form`` a split is named.
-    """
+    Raises DataError: it cannot be read, or has no such split; ``where`` says who names it, and in which ``form`` a split is
+    named."""
     import datasets
 
     try:

@@ -36,11 +36,8 @@ def find_config(path: Path) -> Path:
 
 
 def read_config(path: Path) -> Any:
-    """The content of the YAML file that ``find_config`` finds.
-
-    Raises:
-        ConfigError: there is none, it is not YAML, or it holds a credential.
-    """
+    """The content of the YAML file that ``find_config`` finds. Raises ConfigError: there is none, it is not YAML, or it holds a
+    credential."""
     path = find_config(path)
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))

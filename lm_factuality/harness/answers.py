@@ -41,14 +41,10 @@ _OTHER_FORMS = ("AnthropicChat", "SGLANGGENERATEAPI")  # clients whose replies h
 
 
 def word_answers(lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[WordAnswer]:
-    """Answers to requests with arguments (prompt, words, way, generation arguments, and the tokens to think if there are any).
-    By ``logprobs`` they are the words' log-probabilities, by ``words`` what the model writes; ``auto`` stands for
-    log-probabilities where the model has some.
-
-    Raises:
-        ModelError: the model has no log-probabilities and they are asked for, its server stops answering, or a chat model is sent
-            prompts without roles.
-    """
+    """Answers to requests with arguments (prompt, words, way, generation arguments, and the tokens to think if there are any). By
+    ``logprobs`` they are the words' log-probabilities, by ``words`` what the model writes; ``auto`` stands for log-probabilities
+    where the model has some. Raises ModelError: the model has no log-probabilities and they are asked for, its server stops
+    answering, or a chat model is sent prompts without roles."""
     keys = [json.dumps(request.args, sort_keys=True) for request in requests]
     distinct = dict(zip(keys, requests, strict=True))
     groups: dict[str, list[str]] = {}
@@ -211,10 +207,7 @@ class _Server:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _one(self, call: Any, **arguments: Any) -> Answer:
-        """
-        Raises:
-            ModelError: so many requests in a row have failed that the server is gone.
-        """
+        """Raises ModelError: so many requests in a row have failed that the server is gone."""
         from aiohttp import ClientError
 
         try:

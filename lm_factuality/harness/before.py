@@ -26,10 +26,7 @@ _NEAR = 0.8  # of difflib, by which a key of a YAML is taken for a misspelt one
 
 
 def check_model(name: str, arguments: Mapping[str, Any], device: str) -> None:
-    """
-    Raises:
-        ConfigError, ModelError: lm_eval has no such model class, the checkpoint is not there, or the device is not.
-    """
+    """Raises ConfigError, ModelError: lm_eval has no such model class, the checkpoint is not there, or the device is not."""
     known = sorted(internal("lm_eval.api.registry:model_registry").keys())
     if name not in known:
         raise ConfigError(f"--model {name}: no such model class{did_you_mean(name, known)}; known: {', '.join(known)}")
@@ -78,10 +75,7 @@ _PATIENCE = 2.0  # seconds for the Hub to say whether it has a model
 
 
 def check_yamls(tasks: Sequence[str]) -> None:
-    """
-    Raises:
-        ConfigError: a YAML among ``tasks`` is not there, or is none of a task.
-    """
+    """Raises ConfigError: a YAML among ``tasks`` is not there, or is none of a task."""
     for path in (Path(each) for each in tasks if each.endswith((".yaml", ".yml")) and "*" not in each):
         if not path.is_file():
             beside = [each.name for each in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
@@ -104,11 +98,8 @@ def check_tasks(
 ) -> bool:
     """Makes every task of the suite's among ``tasks`` once, which says what is wrong with its judge, its settings and its data;
     returns whether all tasks are the suite's. ``arguments`` are the model's, which lm_eval adds to the ``metadata`` of the
-    command line.
-
-    Raises:
-        ConfigError, DataError: the first task that cannot be made, a name that nobody knows, or a setting that no task has.
-    """
+    command line. Raises ConfigError, DataError: the first task that cannot be made, a name that nobody knows, or a setting that
+    no task has."""
     from lm_factuality.harness.suite_task import SuiteTask, quietly
     from lm_factuality.harness.tasks import find_configs
 

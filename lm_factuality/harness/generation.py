@@ -57,11 +57,8 @@ class Generation(Protocol):
         """(step, what asking would send), in the order of the steps; nothing is sent."""
 
     def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
-        """A JSON-able record for each document, each with ``unscored``: the reason why there is no verdict, or None.
-
-        Raises:
-            BackendDown, DataError: as ``Judge.ask`` raises them; nothing that was answered is lost.
-        """
+        """A JSON-able record for each document, each with ``unscored``: the reason why there is no verdict, or None. Raises
+        BackendDown, DataError: as ``Judge.ask`` raises them; nothing that was answered is lost."""
 
     def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
         """The record of a document on which there is no verdict at all for ``reason``, such as a judge that is down."""
@@ -103,11 +100,8 @@ class _Line:
 def read_samples(paths: Sequence[Path], generation: Generation) -> Samples:
     """The samples of all files together; more than one file is what a run in several processes leaves.
 
-    A file of lm_eval that holds its samples once for each filter counts once.
-
-    Raises:
-        DataError: every line of a file that cannot be used, and why.
-    """
+    A file of lm_eval that holds its samples once for each filter counts once. Raises DataError: every line of a file that cannot
+    be used, and why."""
     found: list[_Line] = []
     parse = partial(_parse, generation, {})
     for path in paths:

@@ -63,10 +63,7 @@ def begin_run(output_path: str | None, only_predicts: bool = False) -> None:
 
 
 def raise_failures() -> None:
-    """
-    Raises:
-        BackendDown: there are failures.
-    """
+    """Raises BackendDown: there are failures."""
     if _run.failures:
         raise BackendDown("\n".join(_run.failures))
 
@@ -163,12 +160,9 @@ class JudgingFilter(Filter):  # type: ignore[misc]
 
 class JudgedTask(SuiteTask):
     """A task whose generations are marked by the judge that ``metadata`` names: ``judge`` (a YAML or the name of one; there is no
-    default) and ``judge_store`` (the file with its answers). ``row_metrics`` is given its ``generation``'s record.
-
-    Raises:
-        ConfigError, DataError: on construction, before anything is generated, if there is no such judge, or its settings, prompts
-            or store cannot be used.
-    """
+    default) and ``judge_store`` (the file with its answers). ``row_metrics`` is given its ``generation``'s record. Raises
+    ConfigError, DataError: on construction, before anything is generated, if there is no such judge, or its settings, prompts or
+    store cannot be used."""
 
     reads: ClassVar[tuple[str, ...]] = ("judge", "judge_store")
 
@@ -219,11 +213,8 @@ class _Unjudged(Filter):  # type: ignore[misc]
 
 
 def named_judge(task: str, judge: str) -> JudgeConfig:
-    """The judge that the metadata of ``task`` name; any, where they name none and nothing is to be judged.
-
-    Raises:
-        ConfigError: they name none, or there is no such judge.
-    """
+    """The judge that the metadata of ``task`` name; any, where they name none and nothing is to be judged. Raises ConfigError:
+    they name none, or there is no such judge."""
     if not judge and not _run.only_predicts:
         raise ConfigError(
             f"{task}: names no judge, and its figures depend on who judges. Add --metadata judge=CONFIG: the YAML of a judge "
@@ -234,11 +225,8 @@ def named_judge(task: str, judge: str) -> JudgeConfig:
 
 
 def check_judge(config: JudgeConfig, generation: Generation, store: Path | None) -> dict[str, Any]:
-    """What the results say of a judge: its config with prompt hashes, and its certificate if it has one.
-
-    Raises:
-        ConfigError, DataError: it cannot be used. Whether its server is up shows only when it is asked.
-    """
+    """What the results say of a judge: its config with prompt hashes, and its certificate if it has one. Raises ConfigError,
+    DataError: it cannot be used. Whether its server is up shows only when it is asked."""
     about: dict[str, Any] = {"judge_config": config.describe(generation.prompt_names)}
     require_key(config)
     refuse_unable(config, generation)

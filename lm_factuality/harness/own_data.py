@@ -19,12 +19,8 @@ def folder_of(metadata: Mapping[str, Any]) -> Path | None:
 
 
 def own_data(config: Mapping[str, Any], expected: str) -> Path | None:
-    """The file that a YAML's ``dataset_path`` names, relative to the YAML; None if it names none. ``expected`` says
-    in what form.
-
-    Raises:
-        ConfigError: there is no such file.
-    """
+    """The file that a YAML's ``dataset_path`` names, relative to the YAML; None if it names none. ``expected`` says in what form.
+    Raises ConfigError: there is no such file."""
     if not config.get("dataset_path"):
         return None
     path = (folder_of(config.get("metadata") or {}) or Path()) / str(config["dataset_path"])
@@ -34,11 +30,8 @@ def own_data(config: Mapping[str, Any], expected: str) -> Path | None:
 
 
 def find_data(own: Path | None, source: Source, data_dir: str | None) -> tuple[Path, dict[str, Any]]:
-    """The file of a task, ``own`` or the published ``source``, and what results say of it.
-
-    Raises:
-        DataError: ``own`` is not there, or the published one is neither here nor can be downloaded.
-    """
+    """The file of a task, ``own`` or the published ``source``, and what results say of it. Raises DataError: ``own`` is not
+    there, or the published one is neither here nor can be downloaded."""
     if own is None:
         located = locate(source, data_dir)
         return located.path, _about(located.path, located.blob, located.is_upstream)

@@ -71,12 +71,9 @@ class ScoresWithSources(Protocol):
 
 
 def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[ScoredContinuation]:
-    """Scores requests with arguments (context, continuation, window); window is the number of tokens of both together that
-    the model may see, counted from the end, or None.
-
-    Raises:
-        ModelError: the model needs a tokenizer to score log-likelihoods and has none, or its server stops answering.
-    """
+    """Scores requests with arguments (context, continuation, window); window is the number of tokens of both together that the
+    model may see, counted from the end, or None. Raises ModelError: the model needs a tokenizer to score log-likelihoods and has
+    none, or its server stops answering."""
     refuse_chat(lm)
     if not isinstance(lm, TemplateLM) or getattr(lm, "tokenizer", None) is None:
         return _without_tokenizer(lm, requests)
@@ -263,11 +260,8 @@ def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
 
 
 def _score_on_server(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Answer]:
-    """As ``_score_tokens``, but an answer that a server never gives costs its own row, not the run.
-
-    Raises:
-        ModelError: several requests in a row fail, one by one: the server is gone, not a row at fault.
-    """
+    """As ``_score_tokens``, but an answer that a server never gives costs its own row, not the run. Raises ModelError: several
+    requests in a row fail, one by one: the server is gone, not a row at fault."""
     chunk = _SERVER_CHUNK * max(1, getattr(lm, "_concurrent", 1))
     answers: list[Answer] = []
     failures = 0

@@ -122,11 +122,8 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         download_mode: Any = None,
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        """Called by lm_eval with the YAML as ``config``.
-
-        Raises:
-            ConfigError: the YAML states what is not so, or several samples a prompt are wanted in a run with a response cache.
-        """
+        """Called by lm_eval with the YAML as ``config``. Raises ConfigError: the YAML states what is not so, or several samples a
+        prompt are wanted in a run with a response cache."""
         config = dict(config or {})
         metadata = config.get("metadata") or {}
         self._data_dir: str | None = metadata.get("data_dir") or data_dir
@@ -162,11 +159,8 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
 
     @abc.abstractmethod
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
-        """What the YAML says, checked; ``metadata`` is its metadata with that of the command line.
-
-        Raises:
-            ConfigError: it cannot be used.
-        """
+        """What the YAML says, checked; ``metadata`` is its metadata with that of the command line. Raises ConfigError: it cannot
+        be used."""
 
     def _check_statements(self, config: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         """A YAML says what lm_eval's own do, the metrics included, though they are the benchmark's: so it has to be true."""
@@ -183,11 +177,8 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     @classmethod
     def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
         """What is wrong with the task that ``config`` describes, which the user calls ``target``. As it stands, for tasks that
-        check all they read when they are made; others find every problem of their data here.
-
-        Raises:
-            ConfigError, DataError: the task cannot be made.
-        """
+        check all they read when they are made; others find every problem of their data here. Raises ConfigError, DataError: the
+        task cannot be made."""
         return check_built(cls, target, config, data_dir)
 
     @abc.abstractmethod

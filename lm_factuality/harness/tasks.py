@@ -18,11 +18,8 @@ from lm_factuality.harness.internals import internal
 
 
 def suite_tasks(include_path: Sequence[str] = ()) -> TaskManager:
-    """lm_eval's index of the suite's tasks and of those under ``include_path``, without lm_eval's own.
-
-    Raises:
-        ConfigError: a YAML there has a name that is no text, which lm_eval cannot sort.
-    """
+    """lm_eval's index of the suite's tasks and of those under ``include_path``, without lm_eval's own. Raises ConfigError: a YAML
+    there has a name that is no text, which lm_eval cannot sort."""
     try:
         return TaskManager(include_path=with_suite(include_path), include_defaults=False)
     except TypeError as error:
@@ -141,11 +138,8 @@ def wrong_name(task: Any) -> str:
 
 def foreign_functions(path: Path, seen: frozenset[Path] = frozenset()) -> Iterator[tuple[Path, str]]:
     """(YAML, name) of every ``!function`` in a YAML and in what it includes that is not of the suite, nor of an installed
-    benchmark. A module beside the YAML comes before an installed one of the same name, as in lm_eval.
-
-    Raises:
-        OSError, UnicodeDecodeError, yaml.YAMLError: a file cannot be read.
-    """
+    benchmark. A module beside the YAML comes before an installed one of the same name, as in lm_eval. Raises OSError,
+    UnicodeDecodeError, yaml.YAMLError: a file cannot be read."""
     path = path.resolve()
     if path in seen:
         return

@@ -17,11 +17,8 @@ _AS_JSON = """--model_args '{"answer": "..."}'"""
 
 class ConstantAnswer(LM):  # type: ignore[misc]
     """lm_eval model ``constant-answer``; ``answer`` is what it generates, with ``\\n``, ``\\t`` and ``\\\\`` for a line break, a
-    tab and a backslash. An answer ends before the first stop string that it holds, as a model's would.
-
-    Raises:
-        ConfigError: no answer, or one that lm_eval's command line has read as something else than text.
-    """
+    tab and a backslash. An answer ends before the first stop string that it holds, as a model's would. Raises ConfigError: no
+    answer, or one that lm_eval's command line has read as something else than text."""
 
     def __init__(self, answer: Any = None, **_: Any) -> None:
         super().__init__()
@@ -69,11 +66,7 @@ class SurfaceBaseline(LM):  # type: ignore[misc]
     """lm_eval model ``surface-baseline``; ``rule`` is random, shortest, or spacing (most spaces before punctuation).
 
     Scores are no log-probabilities, only an order; equal ones are ordered by a hash of the text, so that ties are broken at
-    random and in the same way each time.
-
-    Raises:
-        ConfigError: no rule of that name.
-    """
+    random and in the same way each time. Raises ConfigError: no rule of that name."""
 
     def __init__(self, rule: str = "random", **_: Any) -> None:
         super().__init__()

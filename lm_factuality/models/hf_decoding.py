@@ -27,11 +27,8 @@ class HFDecoding(HFTree):
     """``hf-tree`` with a ``method``, whose options it takes, over the model's logits and those of a ``source``.
 
     ``fit`` sees config and tokenizer before any weights are read, ``prepare`` the model; both raise ConfigErrors. Where positions
-    cannot be shared, requests are scored one after the other, with one warning.
-
-    Raises:
-        ConfigError: options that cannot be used with this model.
-    """
+    cannot be shared, requests are scored one after the other, with one warning. Raises ConfigError: options that cannot be used
+    with this model."""
 
     kind: type[Method]
     method: Method

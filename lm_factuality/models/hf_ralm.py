@@ -60,10 +60,7 @@ class HFRALM(HFTree):
     ``+``; with a passage its whole article is left out (see ``lm_factuality.models.ralm``).
 
     ``retrieved`` has what was retrieved, and what was excluded and why, for each row by (task, lm_eval's number of the row).
-
-    Raises:
-        ConfigError, DataError: options or an index that cannot be used.
-    """
+    Raises ConfigError, DataError: options or an index that cannot be used."""
 
     name = "hf-ralm"
 
@@ -140,11 +137,7 @@ class HFRALM(HFTree):
         self, cut: Sequence[Window], sources: Sequence[Instance | None], limits: Sequence[int | None]
     ) -> list[tuple[list[int], list[int]]]:
         """(context with what was retrieved, targets) of each window, in tokens; one search for all. ``sources`` and ``limits``
-        (of all tokens of a window) are those of the requests.
-
-        Raises:
-            ConfigError: a limit leaves no room for text.
-        """
+        (of all tokens of a window) are those of the requests. Raises ConfigError: a limit leaves no room for text."""
         for limit in limits:
             if limit is not None:
                 self._leave_room(limit, "task's window of")

@@ -177,10 +177,7 @@ class HFPrefixFree(HFTree):
         return request_types.scored_loglikelihood(self, list(map(_without_context, requests)), disable_tqdm)
 
     def word_answers(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Any]:
-        """
-        Raises:
-            ModelError: always: the context of a question is the question.
-        """
+        """Raises ModelError: always: the context of a question is the question."""
         raise ModelError("hf-prefix-free answers no questions, which are all in the context that it leaves out; use hf-tree")
 
 

@@ -63,11 +63,8 @@ class Exclusion:
         return cls(tuple(rule.removeprefix("id:") for rule in ids), "title" in names, overlap if "overlap" in names else 0)
 
     def document(self, rows: Iterable[Mapping[str, Any]], texts: Iterable[str]) -> EvaluatedDocument:
-        """From the rows of a benchmark that were made from it, and the texts that a model is asked about.
-
-        Raises:
-            DataError: a row lacks one of ``id_keys``.
-        """
+        """From the rows of a benchmark that were made from it, and the texts that a model is asked about. Raises DataError: a row
+        lacks one of ``id_keys``."""
         rows, texts = list(rows), list(texts)
         for key, row in ((key, row) for key in self.id_keys for row in rows if key not in row):
             raise DataError(

@@ -57,12 +57,8 @@ class Page:
 
 
 def build_report(paths: Sequence[Path], out: Path, title: str = "Factuality report") -> Built:
-    """Writes the report of all results below ``paths`` into the folder ``out``. An earlier report there is replaced when the
-    new one is whole.
-
-    Raises:
-        DataError: there are no results, a file cannot be used, or ``out`` exists and is no report.
-    """
+    """Writes the report of all results below ``paths`` into the folder ``out``. An earlier report there is replaced when the new
+    one is whole. Raises DataError: there are no results, a file cannot be used, or ``out`` exists and is no report."""
     with whole_folder(out, MARK) as part:
         chosen = choose(paths)
         pages = _write(chosen, part, title)
@@ -189,11 +185,8 @@ def _browsed(chosen: Chosen, data: Sequence[TaskData]) -> dict[str, Any]:
 
 
 def choose(paths: Sequence[Path]) -> Chosen:
-    """The runs of all results files that ``paths`` name.
-
-    Raises:
-        DataError: a path has no results, or a file is none of lm_eval's, or no file holds a task.
-    """
+    """The runs of all results files that ``paths`` name. Raises DataError: a path has no results, or a file is none of lm_eval's,
+    or no file holds a task."""
     files = read_results_files(paths)
     newest: dict[tuple[str, str, str], tuple[ResultsFile, TaskResult]] = {}
     notes = []

@@ -20,11 +20,7 @@ from lm_factuality.results.read import read_results_files
 
 def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     """Every task of a declared benchmark in lm_eval's results files, and what is left out and why; a folder stands for all
-    ``results_*.json`` below it.
-
-    Raises:
-        DataError: a path without results, or a file or samples that lm_eval did not write.
-    """
+    ``results_*.json`` below it. Raises DataError: a path without results, or a file or samples that lm_eval did not write."""
     found, left_out = [], dict[str, None]()
     for file in read_results_files(paths):
         for task in file.tasks:
@@ -42,11 +38,7 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
 
 def read_published(path: Path) -> list[Published]:
     """The figures of a YAML with a list ``figures``; an entry gives its value as ``percent`` or, of a perplexity, ``value``, or
-    the values of several metrics as ``scores``.
-
-    Raises:
-        ConfigError: no such file, or an entry that is not a figure.
-    """
+    the values of several metrics as ``scores``. Raises ConfigError: no such file, or an entry that is not a figure."""
     loaded = read_config(path)
     if not isinstance(loaded, dict) or not isinstance(loaded.get("figures"), list):
         raise ConfigError(f"{path}: no list 'figures'; expected a file such as configs/reproduce/factor_figures.yaml")
@@ -70,11 +62,7 @@ def tables(
 ) -> Iterable[Table]:
     """For each benchmark its headline scores beside the published ones, the differences of its pairs of models, then what it
     compares besides; ``source`` is where the published figures were read, ``scores`` are those to compare pairs by (see
-    ``pair_tables``).
-
-    Raises:
-        ConfigError: no run has one of ``scores``.
-    """
+    ``pair_tables``). Raises ConfigError: no run has one of ``scores``."""
     if scores:
         _check_scores(scores, runs)
     has_pairs = False
@@ -105,11 +93,8 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
 
 
 def draw(runs: Sequence[Run], figures: Sequence[Published], folder: Path, file_format: str) -> tuple[list[Path], list[str]]:
-    """The plots of all benchmarks that have some: the files that were written, and notes on what is in none.
-
-    Raises:
-        DataError: ``folder`` is a file or cannot be written to.
-    """
+    """The plots of all benchmarks that have some: the files that were written, and notes on what is in none. Raises DataError:
+    ``folder`` is a file or cannot be written to."""
     written, notes = [], []
     for benchmark in all_benchmarks():
         if benchmark.comparison is not None:

@@ -57,11 +57,7 @@ def write_correction(correction: Correction, results: Path) -> Path:
 
 
 def read_correction(path: Path) -> Correction:
-    """What ``write_correction`` wrote.
-
-    Raises:
-        DataError: it did not.
-    """
+    """What ``write_correction`` wrote. Raises DataError: it did not."""
     try:
         content = parse_json(read_text(path, _AGAIN))
         found = to_model(Correction, content)
@@ -74,11 +70,8 @@ def read_correction(path: Path) -> Correction:
 
 
 def corrected_scores(results: Path, task: str, samples: Path | None) -> Mapping[str, Corrected]:
-    """The corrected scores of a task beside its results, if there are any.
-
-    Raises:
-        DataError: they cannot be read, or are of other samples than those beside them.
-    """
+    """The corrected scores of a task beside its results, if there are any. Raises DataError: they cannot be read, or are of other
+    samples than those beside them."""
     path = corrected_beside(results, task)
     if path is None:
         return {}
@@ -99,11 +92,7 @@ _LOADING: frozenset[str] = frozenset(_BACKENDS["loading"])  # arguments that say
 def read_results_files(paths: Sequence[Path], with_corrected: bool = True) -> tuple[ResultsFile, ...]:
     """Every results file that ``paths`` name, each once, in the order of ``paths`` and in a folder by their place; a folder
     stands for all ``results_*.json`` anywhere below it. Scores that people's labels correct are read with them, unless they are
-    not wanted.
-
-    Raises:
-        DataError: a path without results, or a file that lm_eval did not write.
-    """
+    not wanted. Raises DataError: a path without results, or a file that lm_eval did not write."""
     found: dict[Path, None] = {}
     for path in paths:
         files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path]
@@ -114,11 +103,8 @@ def read_results_files(paths: Sequence[Path], with_corrected: bool = True) -> tu
 
 
 def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
-    """One results file, its tasks in lm_eval's order, without its groups.
-
-    Raises:
-        DataError: it cannot be read, or lm_eval did not write it.
-    """
+    """One results file, its tasks in lm_eval's order, without its groups. Raises DataError: it cannot be read, or lm_eval did not
+    write it."""
     try:
         content: Mapping[str, Any] = parse_json(path.read_text(encoding="utf-8"))
         found = to_results_file(path, content)
@@ -134,11 +120,7 @@ def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
 
 
 def date_of(file: ResultsFile) -> str:
-    """When a run began, in UTC.
-
-    Raises:
-        DataError: the file has a number that is no date.
-    """
+    """When a run began, in UTC. Raises DataError: the file has a number that is no date."""
     try:
         return datetime.datetime.fromtimestamp(file.date, datetime.timezone.utc).isoformat(timespec="seconds")
     except (OverflowError, ValueError, OSError) as error:

@@ -38,11 +38,8 @@ class Recomputed:
 
 
 def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = None) -> Recomputed:
-    """The scores of ``task`` from its samples file, or from ``samples``, which are read once.
-
-    Raises:
-        DataError: there are no samples, they are not as this task writes them, or the task is none of the suite's.
-    """
+    """The scores of ``task`` from its samples file, or from ``samples``, which are read once. Raises DataError: there are no
+    samples, they are not as this task writes them, or the task is none of the suite's."""
     benchmark = find_benchmark(task.kind)
     if benchmark is None:
         raise DataError(f"{task.task}: not one of the suite's tasks, so its scores cannot be recomputed")

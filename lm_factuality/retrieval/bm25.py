@@ -51,11 +51,8 @@ class BM25Parameters:
         """BM25 needs nothing that may be missing."""
 
     def write(self, folder: Path, passages: PassageStore) -> str:
-        """Makes the index of ``passages`` in ``folder``, or goes on with one; returns a sum of what it will find.
-
-        Raises:
-            DataError: no passage has a word, or the disk is full.
-        """
+        """Makes the index of ``passages`` in ``folder``, or goes on with one; returns a sum of what it will find. Raises
+        DataError: no passage has a word, or the disk is full."""
         (folder / FOLDER).mkdir(exist_ok=True)
         try:
             index = _index(self.stemmer, folder / FOLDER)

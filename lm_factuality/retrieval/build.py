@@ -39,11 +39,8 @@ _APPEND = (
 
 
 def open_index(path: str | Path) -> Index:
-    """The index in the folder ``path``; sums are compared if it is under 64 MB, else sizes alone.
-
-    Raises:
-        DataError: there is none, or it is unfinished, truncated or altered; the text says which and what to do.
-    """
+    """The index in the folder ``path``; sums are compared if it is under 64 MB, else sizes alone. Raises DataError: there is
+    none, or it is unfinished, truncated or altered; the text says which and what to do."""
     folder = Path(path)
     manifest = read_manifest(folder)
     check_files(folder, manifest)

@@ -75,11 +75,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of the index in ``folder``.
-
-    Raises:
-        DataError: there is no folder, it is no index or an unfinished one, or its manifest cannot be understood.
-    """
+    """The manifest of the index in ``folder``. Raises DataError: there is no folder, it is no index or an unfinished one, or its
+    manifest cannot be understood."""
     path, build = folder / NAME, "'lm-factuality index build SOURCE --out {}'"
     if not folder.is_dir():
         if (partial := folder.with_name(folder.name + PARTIAL)).is_dir():
@@ -98,11 +95,8 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def check_files(folder: Path, manifest: Manifest, sums: bool | None = None) -> None:
-    """Compares the files with the manifest: their sizes always, their sums if ``sums`` (None: if they are small).
-
-    Raises:
-        DataError: a file is missing, or not what was built.
-    """
+    """Compares the files with the manifest: their sizes always, their sums if ``sums`` (None: if they are small). Raises
+    DataError: a file is missing, or not what was built."""
     again = _AGAIN.format(folder=folder)
     for file in manifest.files:
         path = folder / file.name
@@ -173,12 +167,8 @@ class Index(ABC):
     def retrieve(self, queries: Sequence[str], k: int, exclude: Exclude | None = None) -> list[list[Hit]]:
         """The ``k`` best passages for each query, best first, equal scores by number; fewer where fewer match.
 
-        A query without a known word has none. ``exclude(i, hit)`` says that ``hit`` is not wanted for
-        ``queries[i]``; the next best ones take its place. Queries that are equal are searched for once.
-
-        Raises:
-            ConfigError: ``k`` is less than 1.
-        """
+        A query without a known word has none. ``exclude(i, hit)`` says that ``hit`` is not wanted for ``queries[i]``; the next
+        best ones take its place. Queries that are equal are searched for once. Raises ConfigError: ``k`` is less than 1."""
         if k < 1:
             raise ConfigError(f"k is {k}, expected at least 1 passage per query")
         hits: list[list[Hit]] = [[] for _ in queries]

@@ -44,11 +44,8 @@ class Knowledge:
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Opens ``path`` for reading.
-
-        Raises:
-            DataError: no such file, no SQLite file with a table ``documents(title, text)``, or a build that was not finished.
-        """
+        """Opens ``path`` for reading. Raises DataError: no such file, no SQLite file with a table ``documents(title, text)``, or
+        a build that was not finished."""
         self.path = Path(path)
         _check_magic(self.path)
         self._connection = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
@@ -63,11 +60,8 @@ class Knowledge:
         self.manifest = self._read_manifest() if MANIFEST in tables else None
 
     def passages(self, title: str) -> list[str] | None:
-        """The passages of the page called ``title``, in their order; None if there is no such page.
-
-        Raises:
-            DataError: the file is damaged.
-        """
+        """The passages of the page called ``title``, in their order; None if there is no such page. Raises DataError: the file is
+        damaged."""
         for spelling in spellings(title):
             for (text,) in self._rows(f"SELECT text FROM {TABLE} WHERE title = ?", spelling):  # noqa: S608
                 if not isinstance(text, str):
@@ -92,11 +86,8 @@ class Knowledge:
         return digest.hexdigest()[:16]
 
     def check(self) -> None:
-        """Reads the whole file: its structure, and whether it has as many pages as its manifest says.
-
-        Raises:
-            DataError: it does not.
-        """
+        """Reads the whole file: its structure, and whether it has as many pages as its manifest says. Raises DataError: it does
+        not."""
         ((answer,),) = self._rows("PRAGMA integrity_check(1)")
         if answer != "ok":
             raise DataError(f"{self.path}: damaged: {answer}; {_AGAIN}")

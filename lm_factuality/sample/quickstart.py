@@ -57,11 +57,8 @@ class JudgedSample:
 
 
 def quickstart(output: Path) -> list[Score]:
-    """Runs ``sample_factor`` with every checkpoint and leaves lm_eval's files under ``output``.
-
-    Raises:
-        DataError: the checkpoints are missing from this installation, or ``output`` cannot be written.
-    """
+    """Runs ``sample_factor`` with every checkpoint and leaves lm_eval's files under ``output``. Raises DataError: the checkpoints
+    are missing from this installation, or ``output`` cannot be written."""
     scores = []
     for checkpoint in CHECKPOINTS:
         folder = tasks_folder() / "sample" / "models" / checkpoint
@@ -93,11 +90,8 @@ def _score(checkpoint: str, folder: Path, target: Path) -> Score:
 
 def judge_sample(output: Path) -> JudgedSample:
     """Judges ``sample_ambigbio``'s answers with the lexical judge; leaves ``verdicts.jsonl`` (as ``lm-factuality judge ambigbio``
-    writes it), the page and the judge's answers (``answers.sqlite``) in ``output``.
-
-    Raises:
-        DataError: the sample is missing from this installation, or ``output`` cannot be written.
-    """
+    writes it), the page and the judge's answers (``answers.sqlite``) in ``output``. Raises DataError: the sample is missing from
+    this installation, or ``output`` cannot be written."""
     sample = tasks_folder() / "sample"
     generations = read_generations([sample / "sample_ambigbio_generations.json"])
     output.mkdir(parents=True, exist_ok=True)
@@ -145,32 +139,21 @@ class Measure:
 
 
 def read_truth(path: Path) -> list[Truth]:
-    """What is true of the made-up biographies.
-
-    Raises:
-        DataError: the file cannot be read, or a line is none of it.
-    """
+    """What is true of the made-up biographies. Raises DataError: the file cannot be read, or a line is none of it."""
     cure = "make it with: make sample"
     return read_lines(path, partial(to_model, Truth), cure, f"this is not the truth of made-up biographies; {cure}")
 
 
 def compare_with_truth(judged: Sequence[JudgedBiography], truth: Sequence[Truth]) -> list[Measure]:
-    """The scores of ``judged`` beside those over the claims that were written.
-
-    Raises:
-        DataError: the truth of a response is missing.
-    """
+    """The scores of ``judged`` beside those over the claims that were written. Raises DataError: the truth of a response is
+    missing."""
     ours = [scores_of(each) for each in judged]
     true = [{} if known.abstained else vars(known) for known in truth_of(judged, truth)]
     return [measure(label, name, ours, true) for label, name in _SCORES.items()]
 
 
 def truth_of(judged: Sequence[JudgedBiography], truth: Sequence[Truth]) -> list[Truth]:
-    """What is true of each response.
-
-    Raises:
-        DataError: it is missing.
-    """
+    """What is true of each response. Raises DataError: it is missing."""
     by_index = {each.index: each for each in truth}
     found = []
     for each in judged:

@@ -98,11 +98,8 @@ def settle(
 def choose_layers(wanted: str | int | Sequence[int], num_layers: int, is_tied: bool) -> list[int]:
     """The layers to contrast with: numbers (``0+2+4`` on the command line), or transformers' presets for a model of
     ``num_layers``: every second one of the lower or the upper half, or of 20 in models of more than 40. Where embeddings are
-    tied, ``low`` leaves out 0, which would predict the token just read.
-
-    Raises:
-        ConfigError: no such preset, a layer that the model does not have, or none left.
-    """
+    tied, ``low`` leaves out 0, which would predict the token just read. Raises ConfigError: no such preset, a layer that the
+    model does not have, or none left."""
     half, last = (20, num_layers - 20) if num_layers > 40 else (num_layers // 2, num_layers // 2)
     presets = {"low": range(2 if is_tied else 0, half, 2), "high": range(last, num_layers, 2)}
     try:

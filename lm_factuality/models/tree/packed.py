@@ -160,11 +160,8 @@ class PackedEngine:
         return stretch
 
     def run(self, forest: Forest, stretch: Stretch) -> Logits:
-        """The logits of the stretch's target positions.
-
-        Raises:
-            UnsupportedModelError: the model mixes positions in other ways than by attention that the interface reaches.
-        """
+        """The logits of the stretch's target positions. Raises UnsupportedModelError: the model mixes positions in other ways
+        than by attention that the interface reaches."""
         own = slice(stretch.start, stretch.stop)
         device = self._model.get_input_embeddings().weight.device
         kept = np.flatnonzero(np.concatenate([forest.end[stretch.path], forest.end[own]]) > stretch.stop)

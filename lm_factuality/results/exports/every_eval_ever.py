@@ -193,11 +193,7 @@ def _reference(record: Mapping[str, Any], path: Path, out: Path, rows: int) -> d
 def _instances(task: TaskResult, evaluation: str, model: str) -> list[dict[str, Any]]:
     """A record for each sample with a score, in the samples' order: what was asked, what came back, and whether it was right. A
     sample without one is left out, since the schema has no third outcome; benchmarks without right and wrong, or with several
-    texts a row, have no records.
-
-    Raises:
-        DataError: the samples are damaged.
-    """
+    texts a row, have no records. Raises DataError: the samples are damaged."""
     benchmark = find_benchmark(task.kind)
     if benchmark is None or benchmark.instance is None or task.samples is None:
         return []

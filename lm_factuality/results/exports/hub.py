@@ -34,11 +34,8 @@ class Benchmark:
 
 
 def parse_benchmark(text: str) -> Benchmark:
-    """From ``TASK=ORG/DATASET[:TASK_ID][@REVISION]``; without a ``TASK_ID`` it is ``TASK``.
-
-    Raises:
-        ConfigError: it has another form.
-    """
+    """From ``TASK=ORG/DATASET[:TASK_ID][@REVISION]``; without a ``TASK_ID`` it is ``TASK``. Raises ConfigError: it has another
+    form."""
     found = _BENCHMARK.fullmatch(text)
     if found is None:
         raise ConfigError(

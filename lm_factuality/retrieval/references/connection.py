@@ -62,12 +62,8 @@ class Network:
     allowed: frozenset[Endpoint] = frozenset()
 
     async def get(self, url: str, seconds: float, most: int, accept: Accept | None = None) -> Response:
-        """GETs ``url`` (normalised) within ``seconds``; follows no redirect. ``accept`` sees the headers of a 200 before
-        its body of at most ``most`` bytes is read, and may raise ``Dead``.
-
-        Raises:
-            Dead: there is no answer, or none within the limits.
-        """
+        """GETs ``url`` (normalised) within ``seconds``; follows no redirect. ``accept`` sees the headers of a 200 before its body
+        of at most ``most`` bytes is read, and may raise ``Dead``. Raises Dead: there is no answer, or none within the limits."""
         parts = urlsplit(url)
         try:
             with anyio.fail_after(seconds):
@@ -140,11 +136,8 @@ def _cause(error: BaseException) -> BaseException:
 
 
 async def read_body(response: httpx.Response, most: int) -> bytes:
-    """The decompressed body, of at most ``most`` bytes both as sent and as decompressed.
-
-    Raises:
-        Dead: it is larger, ends early, or is encoded in another way than was asked for.
-    """
+    """The decompressed body, of at most ``most`` bytes both as sent and as decompressed. Raises Dead: it is larger, ends early,
+    or is encoded in another way than was asked for."""
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "x-gzip", "deflate"):
         raise Dead("protocol", f"encoded as {encoding[:40]!r}; only {ACCEPTED} was asked for")

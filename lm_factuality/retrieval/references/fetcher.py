@@ -231,11 +231,8 @@ class Robots:
         self._locks: dict[str, anyio.Lock] = defaultdict(anyio.Lock)
 
     async def check(self, url: str) -> float:
-        """The seconds between two requests that the origin of ``url`` asks for, at most 30; 0 if it does not say.
-
-        Raises:
-            Dead: it does not want ``url`` to be fetched, or cannot be reached.
-        """
+        """The seconds between two requests that the origin of ``url`` asks for, at most 30; 0 if it does not say. Raises Dead: it
+        does not want ``url`` to be fetched, or cannot be reached."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         async with self._locks[origin]:

@@ -48,12 +48,8 @@ class Links:
 
 
 def normalise(url: str) -> str:
-    """``url`` as it is asked for and kept: scheme and host in lower case and ASCII, illegal characters quoted, no
-    default port, no fragment (which is never sent).
-
-    Raises:
-        Dead: it is malformed, not http(s), or holds credentials.
-    """
+    """``url`` as it is asked for and kept: scheme and host in lower case and ASCII, illegal characters quoted, no default port,
+    no fragment (which is never sent). Raises Dead: it is malformed, not http(s), or holds credentials."""
     try:
         parts = urlsplit(url.strip())
         host, port = (parts.hostname or "").rstrip("."), parts.port
@@ -213,12 +209,9 @@ def parse_endpoint(text: str) -> Endpoint:
 
 
 async def resolve(host: str, port: int, allowed: frozenset[Endpoint], seconds: float) -> tuple[Address, ...]:
-    """The addresses of ``host``, every one checked; only these may be connected to, so that the name cannot lead
-    elsewhere a moment later.
-
-    Raises:
-        Dead: it has none (``dns``), no answer came within ``seconds`` (``timeout``), or any of them is forbidden.
-    """
+    """The addresses of ``host``, every one checked; only these may be connected to, so that the name cannot lead elsewhere a
+    moment later. Raises Dead: it has none (``dns``), no answer came within ``seconds`` (``timeout``), or any of them is
+    forbidden."""
     lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     try:
         with anyio.fail_after(seconds):
