@@ -1,4 +1,4 @@
-"""``lm-factuality score``: saved outputs of FELM and AmbigBio to scores, without a model; ``claims``: those in FELM's segments."""
+"""``lm-factuality score``: saved outputs of FELM and AmbigBio to scores, without a model; ``claims``: those of FELM's segments."""
 
 import argparse
 import sys
