@@ -1,4 +1,4 @@
-"""``lm-factuality score``: saved outputs of FELM and AmbigBio to scores, without a model; ``claims``: those of FELM's segments."""
+"""``lm-factuality score``: saved outputs of FELM and AmbigBio to scores, without any model; ``claims``: FELM's claims."""
 
 import argparse
 import sys
