@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from lm_factuality.ground.packages import load_yaml
 
 if TYPE_CHECKING:
     from judges.judge import Plan
-    from lm_factuality.harness.outputs import ResultsFile
 
 Action = Callable[[argparse.Namespace], int]
 
@@ -47,22 +47,20 @@ def add_action(actions: Any, name: str, line: str, function: Action | None = Non
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its name, one line on it, what it does (None where each of its actions does something), and
-    how its options are added.
-
-    Modules of commands import what they need when the command runs, so that ``lm-factuality --help`` stays fast.
-    """
+    """A command: its name, one line on it, and the module here with what it does, ``NAME`` (unless each of its actions does
+    something), and its options, ``NAME_options`` (if it has some); imported when it is needed, so that ``--help`` stays fast."""
 
     name: str
     help: str
-    function: Action | None
-    options: Callable[[argparse.ArgumentParser], None] = lambda parser: None
+    module: str = ""
 
     def add(self, subparsers: Any, has_options: bool = True) -> None:
         """Adds the command, without its options if nobody asks for them."""
-        parser = add_action(subparsers, self.name, self.help, self.function)
-        if has_options:
-            self.options(parser)
+        parser = add_action(subparsers, self.name, self.help)
+        if self.module and has_options:
+            module = import_module(f"{__package__}.{self.module}")
+            parser.set_defaults(function=getattr(module, self.name, None))
+            getattr(module, f"{self.name}_options", lambda parser: None)(parser)
 
 
 _COLUMNS = (
@@ -112,30 +110,3 @@ def print_plans(what: str, judge: str, steps: Sequence[tuple[str, Plan]]) -> Non
     )
     notes = [f"Prompt tokens: {counted}. Nothing was sent.", bounded, total]
     print_table(f"{what}, judged by {judge}: what would be asked", _COLUMNS, rows, notes)
-
-
-def print_corrected(files: Sequence[ResultsFile], tasks: Sequence[str] | None = None) -> None:
-    """The scores that are corrected for their judge beside what was measured, of all ``tasks`` or of some, and why others are not
-    though the judge has a certificate; nothing where there are none."""
-    from lm_factuality.benchmarks import find_benchmark
-    from lm_factuality.benchmarks.chosen import figure
-
-    rows, notes = [], dict[str, None]()
-    for task in (each for file in files for each in file.tasks if tasks is None or each.task in tasks):
-        benchmark = find_benchmark(task.kind)
-        for name in task.metrics:
-            found = figure(task, name)
-            if found and found.uncorrected:
-                notes[f"{task.task}, {name}: {found.uncorrected}"] = None
-            if found and (each := found.corrected) and benchmark and (score := benchmark.score(name)):
-                own = "" if found.low is None or found.high is None else score.between(found.low, found.high)
-                weight = "" if each.weight is None else f"{each.weight:.2f}"
-                labels = f"{each.labelled} of {each.units}" if each.labelled else ""
-                ends = score.write(each.value), score.between(each.low, each.high)
-                rows.append((f"{task.task}, {name}", score.write(found.value), own, *ends, weight, labels))
-                notes[f"{task.task}: corrected {each.how}"] = None
-    if any(row[5] for row in rows):
-        notes["lambda: how far the judge is believed between the labels, from 0 (not at all) to 1."] = None
-    if notes:
-        columns = ("score", "#measured", "#95% interval", "#corrected", "#95% interval ", "#lambda", "#labelled")
-        print_table("Scores corrected for the judge", columns, rows, list(notes))

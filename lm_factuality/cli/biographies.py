@@ -6,18 +6,23 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm import tqdm
 
-from lm_factuality.cli.actions import Command, percent
+from judges.inference import Once, load_entailment
+from lm_factuality.benchmarks.biographies.citations import judge_citations, summarise_citations, to_record
+from lm_factuality.benchmarks.biographies.cite import find_splitter
+from lm_factuality.benchmarks.biographies.generations import query_of, read_generations, read_names
+from lm_factuality.benchmarks.biographies.types import Record, read_lines
+from lm_factuality.benchmarks.biographies.viewer import write_page
+from lm_factuality.cli.actions import percent
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import write_json, write_lines
-
-if TYPE_CHECKING:
-    from lm_factuality.benchmarks.biographies.types import Record
+from lm_factuality.retrieval.build import open_index
 
 _QUERIES = 256  # at a time
 _SHOWN = 5  # names that a note lists
@@ -31,15 +36,7 @@ def retrieve_options(parser: argparse.ArgumentParser) -> None:
 
 
 def retrieve(parsed: argparse.Namespace) -> int:
-    """Writes the file and says how many passages there are; a name without any is left out, and named under ``about``.
-
-    Raises:
-        DataError: the names or the index cannot be used, or it has no passage for any name.
-        ConfigError: ``--k`` is less than 1.
-    """
-    from lm_factuality.benchmarks.biographies.generations import query_of, read_names
-    from lm_factuality.retrieval.build import open_index
-
+    """Writes the file and says how many passages there are; a name without any is left out, and named under ``about``."""
     if parsed.k < 1:
         raise ConfigError(f"--k {parsed.k}: expected at least 1 passage per name")
     names = read_names(parsed.names)
@@ -50,9 +47,7 @@ def retrieve(parsed: argparse.Namespace) -> int:
         batch = names[start : start + _QUERIES]
         queries = [query_of(name) for name in batch]
         for name, query, hits in zip(batch, queries, index.retrieve(queries, parsed.k), strict=True):
-            docs = [
-                {"id": hit.passage.id, "title": hit.passage.title, "text": hit.passage.text, "score": hit.score} for hit in hits
-            ]
+            docs = [{**asdict(hit.passage), "score": hit.score} for hit in hits]
             rows.append({"question": query, "name": name, "docs": docs})
     about = {
         "index": index.identity,
@@ -84,9 +79,6 @@ def retrieve(parsed: argparse.Namespace) -> int:
     return 0
 
 
-RETRIEVE = Command("retrieve", "find passages for ambiguous names, for the ambigbio tasks", retrieve, retrieve_options)
-
-
 def cite_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--generations", type=Path, nargs="+", required=True, metavar="FILE", help="responses, as below")
     parser.add_argument("--nli", required=True, metavar="MODEL", help="lexical, or an inference model on the Hub or in a folder")
@@ -108,17 +100,7 @@ def cite_options(parser: argparse.ArgumentParser) -> None:
 
 
 def cite(parsed: argparse.Namespace) -> int:
-    """Judges, writes both files and prints the table.
-
-    Raises:
-        DataError: the generations; every bad row is named.
-        ConfigError, ModelError: an option or the model cannot be used.
-    """
-    from judges.inference import Once, load_entailment
-    from lm_factuality.benchmarks.biographies.citations import judge_citations, summarise_citations, to_record
-    from lm_factuality.benchmarks.biographies.cite import find_splitter
-    from lm_factuality.benchmarks.biographies.generations import read_generations
-
+    """Judges, writes both files and prints the table."""
     if parsed.batch_size < 1:
         raise ConfigError(f"--batch-size {parsed.batch_size}: expected 1 or more")
     split = find_splitter(parsed.sentences)
@@ -165,9 +147,6 @@ def _print_citations(summary: dict[str, Any], about: dict[str, Any]) -> None:
     print_table("Citations", ("figure", "#value", "#95% interval"), rows, notes)
 
 
-CITE = Command("cite", "measure whether cited passages support what a response says", cite, cite_options)
-
-
 def page_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verdicts", type=Path, required=True, metavar="FILE", help="verdicts.jsonl of 'judge ambigbio'")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the HTML file to write")
@@ -176,11 +155,7 @@ def page_options(parser: argparse.ArgumentParser) -> None:
 
 
 def page(parsed: argparse.Namespace) -> int:
-    """Reads the verdicts and writes the page. Raises DataError: the verdicts cannot be used, or were made with different
-    protocols."""
-    from lm_factuality.benchmarks.biographies.types import read_lines
-    from lm_factuality.benchmarks.biographies.viewer import write_page
-
+    """Reads the verdicts and writes the page."""
     lines = read_lines(parsed.verdicts)
     if not lines:
         raise DataError(f"{parsed.verdicts}: no verdicts; make them with: lm-factuality judge ambigbio ... --out DIR")
@@ -194,12 +169,8 @@ def page(parsed: argparse.Namespace) -> int:
 
 
 def _protocol(lines: Sequence[Record], path: Path) -> str:
-    """The one that all verdicts were made with; ``paper`` if they do not say. Raises DataError: they were made with different
-    ones."""
+    """The one that all verdicts were made with; ``paper`` if they do not say."""
     found = {each.protocol or "paper" for each in lines}
     if len(found) > 1:
         raise DataError(f"{path}: verdicts of the protocols {' and '.join(sorted(found))}; choose one with --protocol")
     return found.pop()
-
-
-PAGE = Command("page", "show judged biographies as one HTML file", page, page_options)

@@ -7,15 +7,24 @@ import fnmatch
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from tqdm import tqdm
 
 from lm_factuality import __version__
-from lm_factuality.cli.actions import Command, add_action
+from lm_factuality.benchmarks import all_sources, find_source
+from lm_factuality.benchmarks.felm.rows import FELM, read_rows
+from lm_factuality.cli.actions import add_action
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from lm_factuality.ground.published import Source
+from lm_factuality.ground.files import check_writable
+from lm_factuality.ground.published import Source, blob_id, cached_path, fetch, locate
+from lm_factuality.ground.settings import read_settings
+from lm_factuality.retrieval.references.cache import ReferenceCache, Report
+from lm_factuality.retrieval.references.connection import Network
+from lm_factuality.retrieval.references.fetcher import Manners
+from lm_factuality.retrieval.references.fetcher import fetch_references as fetch_all
+from lm_factuality.retrieval.references.links import collect_links, parse_endpoint, read_urls
 
 
 def data_options(parser: argparse.ArgumentParser) -> None:
@@ -29,14 +38,7 @@ def data_options(parser: argparse.ArgumentParser) -> None:
 
 
 def data(parsed: argparse.Namespace) -> int:
-    """``data ls``, ``data fetch`` or ``data verify``.
-
-    Raises:
-        ConfigError: no source has the name.
-        DataError: a line for each file that cannot be had or is not as published.
-    """
-    from lm_factuality.benchmarks import all_sources, find_source
-
+    """``data ls``, ``data fetch`` or ``data verify``."""
     known = all_sources()
     names = [found for name in parsed.names for found in fnmatch.filter(known, name) or [name]] or list(known)
     sources = [find_source(name) for name in dict.fromkeys(names)]
@@ -48,8 +50,6 @@ def data(parsed: argparse.Namespace) -> int:
 
 
 def _list(sources: list[Source]) -> None:
-    from lm_factuality.ground.published import cached_path
-
     rows = [
         (each.name, str(each.rows), each.license, f"{each.repository}@{each.commit[:7]}", each.filename, here)
         for each in sources
@@ -60,8 +60,6 @@ def _list(sources: list[Source]) -> None:
 
 def _fetch_or_verify(parsed: argparse.Namespace, source: Source) -> str:
     """Prints that the source is in order; otherwise returns what is wrong."""
-    from lm_factuality.ground.published import blob_id, cached_path, fetch, locate
-
     try:
         if parsed.action == "fetch":
             path = fetch(source)
@@ -112,18 +110,6 @@ def _add_fetch_references(actions: Any) -> None:
 
 def fetch_references(parsed: argparse.Namespace) -> int:
     """Fetches, prints counts by outcome, writes the report."""
-    from tqdm import tqdm
-
-    from lm_factuality.benchmarks.felm.rows import FELM, read_rows
-    from lm_factuality.ground.files import check_writable
-    from lm_factuality.ground.published import locate
-    from lm_factuality.ground.settings import read_settings
-    from lm_factuality.retrieval.references.cache import ReferenceCache, Report
-    from lm_factuality.retrieval.references.connection import Network
-    from lm_factuality.retrieval.references.fetcher import Manners
-    from lm_factuality.retrieval.references.fetcher import fetch_references as fetch
-    from lm_factuality.retrieval.references.links import collect_links, parse_endpoint, read_urls
-
     if parsed.report:
         if parsed.report.suffix.lower() != ".json":
             raise ConfigError(f"--report {parsed.report}: expected a name that ends in .json, which it is")
@@ -137,7 +123,7 @@ def fetch_references(parsed: argparse.Namespace) -> int:
     if not links.urls:
         raise DataError(f"{source}: no links among {len(entries)} entries; expected http(s) addresses")
     cache = ReferenceCache(parsed.cache)
-    fetched = fetch(links.urls, cache, network, manners, retry_dead=parsed.retry_dead)
+    fetched = fetch_all(links.urls, cache, network, manners, retry_dead=parsed.retry_dead)
     found = list(tqdm(fetched, "references", len(links.urls), unit="link"))
     report = Report(tuple(found), links.not_links)
     if parsed.report:
@@ -153,6 +139,3 @@ def fetch_references(parsed: argparse.Namespace) -> int:
     if not report.was_anything_reached:
         raise DataError("no server was reached: check the links and the network, then run the same command with --retry-dead")
     return 0
-
-
-DATA = Command("data", "list, download or verify the published benchmarks", data, data_options)

@@ -6,20 +6,23 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from lm_factuality.cli.actions import Command, add_action
+from lm_factuality.cli.actions import add_action
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.records import lines_of
-
-if TYPE_CHECKING:
-    from lm_factuality.retrieval.bm25 import BM25Parameters
-    from lm_factuality.retrieval.dense import DenseParameters
-    from lm_factuality.retrieval.index import Hit
+from lm_factuality.retrieval.bm25 import BM25Parameters
+from lm_factuality.retrieval.build import build_index, build_knowledge, open_index
+from lm_factuality.retrieval.dense import DenseParameters
+from lm_factuality.retrieval.index import check_files, read_manifest
+from lm_factuality.retrieval.knowledge import Knowledge
+from lm_factuality.retrieval.passages import parse_fields
 
 Built = TypeVar("Built")
+_MOST = 120  # characters of a passage in a table
 
 
 def index_options(parser: argparse.ArgumentParser) -> None:
@@ -64,15 +67,11 @@ def add_sources(parser: argparse.ArgumentParser, kind: str, out: str, fields: st
 
 def from_sources(build: Callable[..., Built], parsed: argparse.Namespace, **options: Any) -> Built:
     """What ``build`` makes of the sources that are named."""
-    from lm_factuality.retrieval.passages import parse_fields
-
     fields = parse_fields(parsed.fields) if parsed.fields else None
     return build(parsed.sources, parsed.out, fields=fields, overwrite=parsed.overwrite, **options)
 
 
 def _build(parsed: argparse.Namespace) -> int:
-    from lm_factuality.retrieval.build import build_index
-
     built = from_sources(build_index, parsed, parameters=_parameters(parsed), words=parsed.words)
     sys.stdout.write(f"{parsed.out}: {len(built):,} passages, index {built.identity}\n")
     return 0
@@ -80,9 +79,6 @@ def _build(parsed: argparse.Namespace) -> int:
 
 def _parameters(parsed: argparse.Namespace) -> BM25Parameters | DenseParameters:
     """The options of the index's kind; an option of the other kind is an error."""
-    from lm_factuality.retrieval.bm25 import BM25Parameters
-    from lm_factuality.retrieval.dense import DenseParameters
-
     kinds = {"bm25": ("stemmer",), "dense": ("model", "precision")}
     for kind, names in kinds.items():
         for name in names:
@@ -93,8 +89,6 @@ def _parameters(parsed: argparse.Namespace) -> BM25Parameters | DenseParameters:
 
 
 def _info(parsed: argparse.Namespace) -> int:
-    from lm_factuality.retrieval.index import check_files, read_manifest
-
     manifest = read_manifest(parsed.index)
     check_files(parsed.index, manifest, sums=True if parsed.verify else None)
     parameters = ", ".join(f"{name} {value}" for name, value in manifest.parameters.items() if name != "fields")
@@ -115,12 +109,11 @@ def _info(parsed: argparse.Namespace) -> int:
 
 
 def _query(parsed: argparse.Namespace) -> int:
-    from lm_factuality.retrieval.build import open_index
-
     queries = _queries(parsed)
     for query, hits in zip(queries, open_index(parsed.index).retrieve(queries, parsed.k), strict=True):
         if parsed.json:
-            sys.stdout.write(json.dumps({"query": query, "hits": list(map(_as_json, hits))}, ensure_ascii=False) + "\n")
+            found = [{"number": hit.number, "score": hit.score, **asdict(hit.passage)} for hit in hits]
+            sys.stdout.write(json.dumps({"query": query, "hits": found}, ensure_ascii=False) + "\n")
         else:
             rows = [
                 (str(i), f"{hit.score:.4f}", hit.passage.id, hit.passage.title, _shortened(hit.passage.text))
@@ -141,16 +134,8 @@ def _queries(parsed: argparse.Namespace) -> list[str]:
     return queries
 
 
-def _as_json(hit: Hit) -> dict[str, str | int | float]:
-    passage = hit.passage
-    return {"number": hit.number, "score": hit.score, "id": passage.id, "title": passage.title, "text": passage.text}
-
-
-def _shortened(text: str, most: int = 120) -> str:
-    return text if len(text) <= most else f"{text[:most].rsplit(' ', 1)[0]} ..."
-
-
-INDEX = Command("index", "build, inspect or query an index of passages for retrieval", None, index_options)
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST else f"{text[:_MOST].rsplit(' ', 1)[0]} ..."
 
 
 def knowledge_options(parser: argparse.ArgumentParser) -> None:
@@ -164,8 +149,6 @@ def knowledge_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _build_knowledge(parsed: argparse.Namespace) -> int:
-    from lm_factuality.retrieval.build import build_knowledge
-
     built = from_sources(build_knowledge, parsed)
     assert built.manifest is not None
     sys.stdout.write(f"{parsed.out}: {len(built):,} pages of {built.manifest.rows:,} rows, knowledge {built.identity}\n")
@@ -173,8 +156,6 @@ def _build_knowledge(parsed: argparse.Namespace) -> int:
 
 
 def _knowledge_info(parsed: argparse.Namespace) -> int:
-    from lm_factuality.retrieval.knowledge import Knowledge
-
     source = Knowledge(parsed.path)
     if parsed.verify:
         source.check()
@@ -195,6 +176,3 @@ def _knowledge_info(parsed: argparse.Namespace) -> int:
     notes = [] if manifest else ["No manifest: not made by lm-factuality, as FActScore's own files are not."]
     print_table(str(parsed.path), ("what", "value"), rows, [*notes, *(["The whole file is sound."] if parsed.verify else [])])
     return 0
-
-
-KNOWLEDGE = Command("knowledge", "build or inspect a source of pages by title, for verifying facts", None, knowledge_options)

@@ -8,22 +8,26 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lm_factuality.cli.actions import Command, add_judge, print_plans
+from judges.certificates import find_certificate, save_certificate, to_certificate
+from judges.config import load_judge_config
+from judges.judge import Judge
+from lm_factuality.benchmarks import find_benchmark, find_generation, generation_names
+from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
+from lm_factuality.benchmarks.biographies.judging import AmbigBio
+from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
+from lm_factuality.benchmarks.certified import all_settings
+from lm_factuality.cli.actions import add_judge, print_plans
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError
-
-if TYPE_CHECKING:
-    from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
-    from lm_factuality.harness.generation import Generation, Samples
+from lm_factuality.ground.files import write_json, write_lines
+from lm_factuality.harness.generation import Generation, Samples, read_samples, refuse_unable
 
 _OPTIONS = ("knowledge", "linking", "facts", "protocol")  # settings
 
 
 def judge_options(parser: argparse.ArgumentParser) -> None:
-    from lm_factuality.benchmarks import generation_names
-
     parser.add_argument("task", choices=generation_names(), help="the task that the samples are of")
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("--samples", type=Path, nargs="+", metavar="FILE", help="generations of one run")
@@ -39,20 +43,7 @@ def judge_options(parser: argparse.ArgumentParser) -> None:
 
 
 def judge(parsed: argparse.Namespace) -> int:
-    """Judges, writes both files and prints the table.
-
-    Raises:
-        DataError: the samples; every bad line is named.
-        ConfigError: the judge's config.
-        BackendDown: the judge cannot be reached or its budget is spent; what it answered is kept.
-    """
-    from judges.certificates import find_certificate
-    from judges.config import load_judge_config
-    from judges.judge import Judge
-    from lm_factuality.benchmarks import find_benchmark
-    from lm_factuality.ground.files import write_json, write_lines
-    from lm_factuality.harness.generation import refuse_unable
-
+    """Judges, writes both files and prints the table."""
     config = load_judge_config(parsed.judge)
     if parsed.max_cost is not None:
         config = dataclasses.replace(config, max_cost=parsed.max_cost)
@@ -95,9 +86,6 @@ def judge(parsed: argparse.Namespace) -> int:
 
 def _find_generation(parsed: argparse.Namespace) -> Generation:
     """The benchmark, with the settings of the run; some of them have options of their own, too."""
-    from lm_factuality.benchmarks import find_generation
-    from lm_factuality.benchmarks.biographies.judging import AmbigBio
-
     given = {name: value for name in _OPTIONS if (value := getattr(parsed, name)) is not None}
     settings, about = {**_metadata(parsed.metadata), **given}, getattr(find_generation(parsed.task), "about", {})
     known = [name for name in about if name != "knowledge_identity"]
@@ -120,25 +108,17 @@ def _metadata(text: str) -> dict[str, Any]:
 
 
 def _read(parsed: argparse.Namespace, generation: Generation) -> Samples:
-    from lm_factuality.harness.generation import Samples, read_samples
-
     if parsed.samples:
         return read_samples(parsed.samples, generation)
-    from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
 
     found = read_generations(parsed.generations)
     return Samples(tuple(to_doc(each) for each in found), tuple((each.output,) for each in found))
-
-
-JUDGE = Command("judge", "mark generations that are on disk, without the model that made them", judge, judge_options)
 
 
 _LIMITED = {"files": "--data", "sample": "--sample", "rows": "--rows", "claims": "--claims", "prompts": "--prompts"}
 
 
 def certify_options(parser: argparse.ArgumentParser) -> None:
-    from lm_factuality.benchmarks.certified import all_settings
-
     add_judge(parser)
     parser.add_argument("--setting", choices=all_settings(), help="default segment_cot; segment_doc if the judge needs evidence")
     parser.add_argument("--rows", type=int, metavar="N", help="biographies_...: a random part, always the same")
@@ -151,17 +131,7 @@ def certify_options(parser: argparse.ArgumentParser) -> None:
 
 
 def certify(parsed: argparse.Namespace) -> int:
-    """Has the judge decide what is known, writes the certificate, prints it beside judges that do not read.
-
-    Raises:
-        BackendDown: the judge has no verdict at all, so there is nothing to certify.
-        ConfigError, DataError: the judge's config, the options or the data.
-    """
-    from judges.certificates import save_certificate, to_certificate
-    from judges.config import load_judge_config
-    from judges.judge import Judge
-    from lm_factuality.benchmarks.certified import all_settings
-
+    """Has the judge decide what is known, writes the certificate, prints it beside judges that do not read."""
     config = load_judge_config(parsed.judge)
     known = all_settings()
     setting = known[parsed.setting] if parsed.setting else next(each for each in known.values() if each.is_default(config))
@@ -184,8 +154,6 @@ def certify(parsed: argparse.Namespace) -> int:
 
 def _wanted(parsed: argparse.Namespace, setting: Certifiable, known: Mapping[str, Certifiable]) -> Wanted:
     """Raises ConfigError: an option that means nothing in this setting."""
-    from lm_factuality.benchmarks.certifiable import Wanted
-
     given = Wanted(
         parsed.data_dir, tuple(parsed.data or ()), parsed.sample, parsed.rows, claims=parsed.claims, prompts=parsed.prompts
     )
@@ -196,8 +164,3 @@ def _wanted(parsed: argparse.Namespace, setting: Certifiable, known: Mapping[str
     if given.rows is not None and given.rows < 1:
         raise ConfigError(f"--rows: found {given.rows}, expected 1 or more")
     return given
-
-
-CERTIFY = Command(
-    "certify", "measure how well a judge does where the truth is known, and keep the certificate", certify, certify_options
-)

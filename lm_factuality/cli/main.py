@@ -10,16 +10,6 @@ from pathlib import Path
 
 from lm_factuality import __version__
 from lm_factuality.cli.actions import Command, examples
-from lm_factuality.cli.biographies import CITE, PAGE, RETRIEVE
-from lm_factuality.cli.data import DATA
-from lm_factuality.cli.index import INDEX, KNOWLEDGE
-from lm_factuality.cli.judge import CERTIFY, JUDGE
-from lm_factuality.cli.leaderboard import LEADERBOARD
-from lm_factuality.cli.people import PEOPLE
-from lm_factuality.cli.results import COMPARE, EXPORT, REPORT
-from lm_factuality.cli.score import CLAIMS, SCORE
-from lm_factuality.cli.tasks import LS, QUICKSTART, VALIDATE
-from lm_factuality.cli.verify import VERIFY
 from lm_factuality.ground.errors import exit_code
 from lm_factuality.ground.packages import require_engine
 from lm_factuality.ground.secrets import refuse_secrets
@@ -40,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
     from lm_factuality.harness.run import Finished, run
 
     def show(finished: Finished) -> None:
-        from lm_factuality.cli.outcome import print_outcome
+        from lm_factuality.cli.outcome import print_outcome  # which takes long to import
 
         print_outcome(finished)
 
@@ -48,13 +38,6 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"{examples('run --help')}\n\n")
     run(arguments or ["--help"], show)
     return 0
-
-
-# For the list of commands alone: ``main`` calls ``run`` and ``gen`` before this parser sees their options.
-RUN = Command("run", "lm_eval's own run, with the suite's tasks and models registered (see 'run --help')", lambda parsed: run([]))
-GEN = Command(
-    "gen", "make FACTOR benchmarks from your own texts, and see what they give away (factor-gen)", lambda parsed: gen([])
-)
 
 
 def completion_options(parser: argparse.ArgumentParser) -> None:
@@ -96,14 +79,31 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
             yield from _actions(each)
 
 
-COMPLETION = Command("completion", "print what bash, zsh or fish need to complete these commands", completion, completion_options)
-
-
 COMMANDS = (
-    *(QUICKSTART, RUN, LS, DATA, VALIDATE, GEN, COMPARE, REPORT, LEADERBOARD, EXPORT, JUDGE, SCORE, VERIFY, CLAIMS, CERTIFY),
-    *(PEOPLE, PAGE, CITE, KNOWLEDGE, RETRIEVE, INDEX, COMPLETION),
+    Command("quickstart", "run the samples with tiny checkpoints and the offline judge; print two tables", "tasks"),
+    Command("run", "lm_eval's own run, with the suite's tasks and models registered (see 'run --help')"),
+    Command("ls", "list the suite's tasks: what each asks, its rows, its licence, and whether it needs a judge", "tasks"),
+    Command("data", "list, download or verify the published benchmarks", "data"),
+    Command("validate", "check tasks and corpora for what lm_eval does not check; exit code 1 if anything is wrong", "tasks"),
+    Command("gen", "make FACTOR benchmarks from your own texts, and see what they give away (factor-gen)"),
+    Command("compare", "compare results with each other and with published figures", "results"),
+    Command("report", "turn the results of one or many models into a site to browse", "results"),
+    Command("leaderboard", "make and check submissions, and the leaderboard as a site", "leaderboard"),
+    Command("export", "write results in the formats of other collections", "results"),
+    Command("judge", "mark generations that are on disk, without the model that made them", "judge"),
+    Command("score", "score saved outputs of a judge, without any model", "score"),
+    Command("verify", "say whether passages support claims, as a judge sees it", "verify"),
+    Command("claims", "take the claims out of FELM's segments, once for all judges", "score"),
+    Command("certify", "measure how well a judge does where the truth is known, and keep the certificate", "judge"),
+    Command("people", "have people judge what the judge judged, and compare", "people"),
+    Command("page", "show judged biographies as one HTML file", "biographies"),
+    Command("cite", "measure whether cited passages support what a response says", "biographies"),
+    Command("knowledge", "build or inspect a source of pages by title, for verifying facts", "index"),
+    Command("retrieve", "find passages for ambiguous names, for the ambigbio tasks", "biographies"),
+    Command("index", "build, inspect or query an index of passages for retrieval", "index"),
+    Command("completion", "print what bash, zsh or fish need to complete these commands", "main"),
 )
-"""In the order of the help."""
+"""In the order of the help. ``run`` and ``gen`` are here for the list alone: their arguments are not parsed here."""
 
 
 def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:

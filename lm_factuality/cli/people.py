@@ -6,18 +6,26 @@ import argparse
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lm_factuality.cli.actions import Command, add_action, print_corrected
+from lm_factuality.benchmarks import all_sources, find_benchmark
+from lm_factuality.benchmarks.biographies.measured import METRICS, read_columns, read_people, read_results
+from lm_factuality.benchmarks.biographies.summary import SCORES
+from lm_factuality.cli.actions import add_action
+from lm_factuality.cli.outcome import print_corrected
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.files import write_json
+from lm_factuality.ground.published import locate
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.ground.suite import read_config
-
-if TYPE_CHECKING:
-    from lm_factuality.harness.outputs import ResultsFile, TaskResult
-    from lm_factuality.people.agreement import Cell
+from lm_factuality.harness.outputs import ResultsFile, TaskResult
+from lm_factuality.people.agreement import Cell, Figures, agreement_of, draw, tables_of
+from lm_factuality.people.correct import correct, plan_labels, rows_of
+from lm_factuality.people.labels import read_key, read_labels
+from lm_factuality.people.responses import match, read_both, responses_of
+from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
+from lm_factuality.results.read import read_results_file, read_results_files, write_correction
 
 
 def people_options(parser: argparse.ArgumentParser) -> None:
@@ -38,8 +46,6 @@ def people_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _sheet(parsed: argparse.Namespace) -> int:
-    from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
-
     by = tuple(filter(None, parsed.stratify.split(",")))
     pool = read_pool(parsed.sources, parsed.task, parsed.question)
     sheet = make_sheet(pool, parsed.rows, by, parsed.repeat, parsed.scatter, parsed.seed)
@@ -52,14 +58,10 @@ def _sheet(parsed: argparse.Namespace) -> int:
     return 0
 
 
-PEOPLE = Command("people", "have people judge what the judge judged, and compare", None, people_options)
-
-
 _DRAWN = ("D-FActScore", "Biographies")
 
 
 def _add_agree(actions: Any) -> None:
-    """Adds ``people agree`` to the actions of ``people``."""
     parser = add_action(actions, "people agree", "say how far people agree, with each other and with the judge", _agree)
     parser.add_argument("--key", type=Path, metavar="FILE", help="the key of a sheet")
     parser.add_argument("--labels", type=Path, nargs="+", metavar="FILE", help="what people answered: CSV or JSON")
@@ -74,8 +76,6 @@ def _add_agree(actions: Any) -> None:
 
 
 def _agree(parsed: argparse.Namespace) -> int:
-    from lm_factuality.people.agreement import Figures, draw, tables_of
-
     by_sheet, by_file = (parsed.key, parsed.labels), (parsed.human, parsed.auto)
     if all(by_sheet) == all(by_file) or (any(by_sheet) and any(by_file)):
         raise ConfigError("expected --key and --labels of a sheet, or --human and --auto")
@@ -94,11 +94,6 @@ def _agree(parsed: argparse.Namespace) -> int:
 
 
 def _of_sheet(parsed: argparse.Namespace) -> tuple[list[Cell], list[str]]:
-    from lm_factuality.benchmarks import find_benchmark
-    from lm_factuality.people.agreement import agreement_of
-    from lm_factuality.people.labels import read_key, read_labels
-    from lm_factuality.people.responses import read_both, responses_of
-
     key, notes = read_key(parsed.key), []
     labels = read_labels(parsed.labels, key)
     cells = agreement_of(key, labels, parsed.by)
@@ -112,12 +107,6 @@ def _of_sheet(parsed: argparse.Namespace) -> tuple[list[Cell], list[str]]:
 
 
 def _of_files(parsed: argparse.Namespace) -> tuple[list[Cell], list[str]]:
-    from lm_factuality.benchmarks import all_sources
-    from lm_factuality.benchmarks.biographies.measured import METRICS, read_columns, read_people, read_results
-    from lm_factuality.benchmarks.biographies.summary import SCORES
-    from lm_factuality.ground.published import locate
-    from lm_factuality.people.responses import match, responses_of
-
     source = all_sources().get(parsed.human)
     path = Path(parsed.human) if source is None or Path(parsed.human).exists() else locate(source).path
     people = read_people(path, read_columns(parsed.columns) if parsed.columns else None)
@@ -129,7 +118,6 @@ def _of_files(parsed: argparse.Namespace) -> tuple[list[Cell], list[str]]:
 
 
 def _add_correct(actions: Any) -> None:
-    """Adds ``people correct`` and ``people plan`` to the actions of ``people``."""
     correct = add_action(actions, "people correct", "correct scores for the judge's errors by people's labels", _correct)
     plan = add_action(actions, "people plan", "say how many labels bring an interval to a width, and from which strata", _plan)
     for parser in (correct, plan):
@@ -144,9 +132,6 @@ def _add_correct(actions: Any) -> None:
 
 
 def _tasks_of_sheet(parsed: argparse.Namespace) -> list[tuple[ResultsFile, TaskResult]]:
-    from lm_factuality.people.labels import read_key
-    from lm_factuality.results.read import read_results_files
-
     wanted = {each.task for each in read_key(parsed.key).sources}
     files = read_results_files(parsed.results, with_corrected=False)
     found = [(file, task) for file in files for task in file.tasks if task.task in wanted and parsed.task in (None, task.task)]
@@ -158,9 +143,6 @@ def _tasks_of_sheet(parsed: argparse.Namespace) -> list[tuple[ResultsFile, TaskR
 
 def _correct(parsed: argparse.Namespace) -> int:
     """Writes a file beside each of the sheet's results, and prints what is in it."""
-    from lm_factuality.people.correct import correct
-    from lm_factuality.results.read import read_results_file, write_correction
-
     found = _tasks_of_sheet(parsed)
     for file, correction in [(file, correct(task, parsed.key, parsed.labels)) for file, task in found]:
         written = write_correction(correction, file.path)
@@ -172,11 +154,6 @@ def _correct(parsed: argparse.Namespace) -> int:
 
 
 def _plan(parsed: argparse.Namespace) -> int:
-    """Prints how many labels are needed."""
-    from lm_factuality.benchmarks import find_benchmark
-    from lm_factuality.people.correct import plan_labels, rows_of
-    from lm_factuality.people.labels import read_key, read_labels
-
     if not parsed.width > 0:
         raise ConfigError(f"--width {parsed.width:g}: expected more than 0")
     found = _tasks_of_sheet(parsed)

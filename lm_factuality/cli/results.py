@@ -7,14 +7,17 @@ import sys
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from lm_factuality.cli.actions import Command, add_action
+from lm_factuality.cli.actions import add_action
 from lm_factuality.ground.console import plural, print_table
 from lm_factuality.ground.errors import ConfigError, DataError, printable
-
-if TYPE_CHECKING:
-    from lm_factuality.harness.outputs import ResultsFile
+from lm_factuality.harness.outputs import ResultsFile
+from lm_factuality.report.build import build_report
+from lm_factuality.results.compare import draw, read_published, read_runs, tables
+from lm_factuality.results.exports.about import Publisher
+from lm_factuality.results.exports.every_eval_ever import RELATIONSHIPS, export_every_eval_ever
+from lm_factuality.results.exports.hub import export_hub, parse_benchmark
+from lm_factuality.results.read import read_results_files
 
 
 def report_options(parser: argparse.ArgumentParser) -> None:
@@ -30,9 +33,6 @@ def report_options(parser: argparse.ArgumentParser) -> None:
 
 def report(parsed: argparse.Namespace) -> int:
     """Builds the site and says what it holds. Raises DataError: the results cannot be used, or ``--out`` is something else."""
-    from lm_factuality.ground.console import plural
-    from lm_factuality.report.build import build_report
-
     built = build_report(parsed.results, parsed.out, parsed.title)
     for note in built.notes:
         sys.stdout.write(f"{note}\n")
@@ -45,9 +45,6 @@ def report(parsed: argparse.Namespace) -> int:
     if parsed.open and not webbrowser.open((built.folder / "index.html").resolve().as_uri()):
         sys.stdout.write("No browser was found here; open that file in one.\n")
     return 0
-
-
-REPORT = Command("report", "turn the results of one or many models into a site to browse", report, report_options)
 
 
 def compare_options(parser: argparse.ArgumentParser) -> None:
@@ -72,8 +69,6 @@ def compare_options(parser: argparse.ArgumentParser) -> None:
 
 def compare(parsed: argparse.Namespace) -> int:
     """Prints the tables and draws the plots that ``parsed`` asks for."""
-    from lm_factuality.results.compare import draw, read_published, read_runs, tables
-
     figures = read_published(parsed.figures) if parsed.figures else []
     if not (parsed.results or figures):
         raise ConfigError("nothing to compare: give results of lm_eval, or published figures by --with")
@@ -94,12 +89,7 @@ def compare(parsed: argparse.Namespace) -> int:
     return 0
 
 
-COMPARE = Command("compare", "compare results with each other and with published figures", compare, compare_options)
-
-
 def export_options(parser: argparse.ArgumentParser) -> None:
-    from lm_factuality.results.exports.every_eval_ever import RELATIONSHIPS
-
     actions = parser.add_subparsers(dest="action", metavar="FORM", required=True)
     records = add_action(actions, "export every-eval-ever", "records of Every Eval Ever, schema 0.3.0")
     _common(records)
@@ -137,8 +127,6 @@ def _common(parser: argparse.ArgumentParser) -> None:
 
 def export(parsed: argparse.Namespace) -> int:
     """Reads the results, writes them in the form asked for, and says what was written and what was not."""
-    from lm_factuality.results.read import read_results_files
-
     files = read_results_files(parsed.results)
     written, left_out = parsed.export(parsed, files)
     sys.stdout.write("".join(f"{path}\n" for path in written))
@@ -148,21 +136,13 @@ def export(parsed: argparse.Namespace) -> int:
 
 
 def _every_eval_ever(parsed: argparse.Namespace, files: Sequence[ResultsFile]) -> tuple[list[Path], list[str]]:
-    from lm_factuality.results.exports.about import Publisher
-    from lm_factuality.results.exports.every_eval_ever import export_every_eval_ever
-
     publisher = Publisher(parsed.organization, parsed.relationship)
     return export_every_eval_ever(files, parsed.out, publisher, parsed.model, parsed.samples)
 
 
 def _hub(parsed: argparse.Namespace, files: Sequence[ResultsFile]) -> tuple[list[Path], list[str]]:
-    from lm_factuality.results.exports.hub import export_hub, parse_benchmark
-
     if not parsed.source_url and (parsed.source_name or parsed.source_org):
         raise ConfigError("--source-name and --source-org need --source-url")
     source = {"url": parsed.source_url, "name": parsed.source_name, "org": parsed.source_org} if parsed.source_url else None
     benchmarks = [parse_benchmark(each) for each in parsed.benchmark]
     return export_hub(files, parsed.out, benchmarks, parsed.model, source)
-
-
-EXPORT = Command("export", "write results in the formats of other collections", export, export_options)

@@ -5,16 +5,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.cli.actions import Command, add_action, add_judge, percent, print_plans
+from judges.config import load_judge_config
+from judges.judge import Judge
+from lm_factuality.benchmarks.biographies.decisions import read_decisions
+from lm_factuality.benchmarks.biographies.generations import AMBIGBIO
+from lm_factuality.benchmarks.biographies.released import score_decisions
+from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
+from lm_factuality.benchmarks.felm.claims import provenance, read_claims, split_claims, to_line
+from lm_factuality.benchmarks.felm.judging import extract_claims
+from lm_factuality.benchmarks.felm.metrics import to_report
+from lm_factuality.benchmarks.felm.outputs import judge_outputs, read_outputs
+from lm_factuality.benchmarks.felm.rows import FELM, WITHOUT_REFERENCES, read_rows
+from lm_factuality.cli.actions import add_action, add_judge, percent, print_plans
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.ground.files import write_json, write_lines
+from lm_factuality.ground.published import locate
 
 
 def score_options(parser: argparse.ArgumentParser) -> None:
-    from lm_factuality.benchmarks.biographies.generations import AMBIGBIO
-    from lm_factuality.benchmarks.felm.rows import FELM
-
     actions = parser.add_subparsers(dest="benchmark", metavar="BENCHMARK", required=True)
     felm = add_action(actions, f"score {FELM.name}", "score outputs that judge FELM's responses", _score_felm)
     felm.add_argument("--outputs", type=Path, required=True, metavar="FILE", help="lm_eval's samples, or JSONL as below")
@@ -37,12 +46,6 @@ def _write(parsed: argparse.Namespace, report: dict[str, Any]) -> int:
 
 
 def _score_felm(parsed: argparse.Namespace) -> int:
-    from lm_factuality.benchmarks.felm.claims import read_claims
-    from lm_factuality.benchmarks.felm.metrics import to_report
-    from lm_factuality.benchmarks.felm.outputs import judge_outputs, read_outputs
-    from lm_factuality.benchmarks.felm.rows import FELM, read_rows
-    from lm_factuality.ground.published import locate
-
     rows = read_rows(locate(FELM, parsed.data_dir).path)
     outputs = read_outputs(parsed.outputs, rows)
     claims = read_claims(parsed.claims, rows) if parsed.claims else None
@@ -83,9 +86,6 @@ _COUNTS = {"num_biographies": ".2f", "num_entities": ".2f", "facts_per_response"
 
 
 def _score_ambigbio(parsed: argparse.Namespace) -> int:
-    from lm_factuality.benchmarks.biographies.decisions import read_decisions
-    from lm_factuality.benchmarks.biographies.released import score_decisions
-
     report = score_decisions(read_decisions(parsed.decisions), parsed.protocol)
     lines = [
         (name, _shown(key, report[key]), " - ".join(_shown(key, end) for end in report["intervals"].get(key, ())))
@@ -110,9 +110,6 @@ def _shown(key: str, value: float | None) -> str:
     return percent(value) if value is None or key not in _COUNTS else format(value, _COUNTS[key])
 
 
-SCORE = Command("score", "score saved outputs of a judge, without any model", None, score_options)
-
-
 def claims_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("extract",), help="extract the claims of every segment")
     add_judge(parser, "'rules'")
@@ -124,10 +121,6 @@ def claims_options(parser: argparse.ArgumentParser) -> None:
 
 def claims(parsed: argparse.Namespace) -> int:
     """Extracts and writes claims; exit code 0 also where some rows have a problem, which the file names."""
-    from lm_factuality.benchmarks.felm.claims import provenance, split_claims, to_line
-    from lm_factuality.benchmarks.felm.rows import FELM, WITHOUT_REFERENCES, read_rows
-    from lm_factuality.ground.published import locate
-
     if parsed.max_tokens < 1:
         raise ConfigError(f"--max-tokens is {parsed.max_tokens}, expected at least 1")
     rows = read_rows(locate(FELM, parsed.data_dir).path)
@@ -135,11 +128,6 @@ def claims(parsed: argparse.Namespace) -> int:
     if parsed.judge == "rules":
         found = [split_claims(row) for row in rows]
     else:
-        from judges.config import load_judge_config
-        from judges.judge import Judge
-        from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
-        from lm_factuality.benchmarks.felm.judging import extract_claims
-
         config = load_judge_config(parsed.judge)
         authors = AuthorsPrompts(parsed.prompts) if parsed.prompts else None
         with Judge.open(config, store=parsed.store) as judge:
@@ -166,6 +154,3 @@ def claims(parsed: argparse.Namespace) -> int:
         ],
     )
     return 0
-
-
-CLAIMS = Command("claims", "take the claims out of FELM's segments, once for all judges", claims, claims_options)

@@ -13,12 +13,10 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from lm_factuality.cli.actions import Command
 from lm_factuality.ground.errors import FactualityError
 
 if TYPE_CHECKING:
     from lm_factuality.harness.suite_task import Report
-    from lm_factuality.sample.quickstart import JudgedSample
 
 
 def validate_options(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +29,7 @@ def validate_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data-dir", help="local folder with the published files, instead of downloads")
 
 
-def validate(
+def check_targets(
     targets: Sequence[str],
     include_path: Sequence[str] = (),
     data_dir: str | None = None,
@@ -79,10 +77,10 @@ def _check(target: str, config: dict[str, Any], data_dir: str | None) -> Report:
         return Report(target, tuple(str(error).split("\n")))
 
 
-def _print(parsed: argparse.Namespace) -> int:
+def validate(parsed: argparse.Namespace) -> int:
     from lm_factuality.harness.suite_task import shortened
 
-    reports = validate(parsed.targets, parsed.include_path, parsed.data_dir, parsed.run_code, parsed.tokenizer)
+    reports = check_targets(parsed.targets, parsed.include_path, parsed.data_dir, parsed.run_code, parsed.tokenizer)
     for each in reports:
         count = len(each.problems)
         verdict = f"{count} problem{'s'[: count > 1]}" if count else "sound"
@@ -96,14 +94,6 @@ def _print(parsed: argparse.Namespace) -> int:
                 if continuation:
                     sys.stdout.write(f"  continuation {index}: {continuation!r}\n")
     return 1 if any(each.problems for each in reports) else 0
-
-
-VALIDATE = Command(
-    "validate",
-    "check tasks and corpora for what lm_eval does not check; exit code 1 if anything is wrong",
-    _print,
-    validate_options,
-)
 
 
 def ls(parsed: argparse.Namespace) -> int:
@@ -153,9 +143,6 @@ def _about(config: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return f"{asks[0]}{asks[1]}", f"{count:,}", str(metadata.get("license") or licence), judge
 
 
-LS = Command("ls", "list the suite's tasks: what each asks, its rows, its licence, and whether it needs a judge", ls)
-
-
 def quickstart_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=Path, default=Path("results/quickstart"), help="folder for lm_eval's results (default %(default)s)"
@@ -168,7 +155,7 @@ def quickstart(parsed: argparse.Namespace) -> int:
     from lm_factuality.ground.console import interval, print_table, shown
     from lm_factuality.sample.quickstart import TASK, judge_sample, quickstart
 
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for score in quickstart(parsed.output):
         found = score.accuracy
         shares = shown(found.value), interval((found.low, found.high)), shown(found.floor)
@@ -182,30 +169,19 @@ def quickstart(parsed: argparse.Namespace) -> int:
             f"lm_eval's results and samples: {parsed.output}",
         ),
     )
-    _print_biographies(judge_sample(parsed.output / "biographies"))
-    return 0
-
-
-def _print_biographies(found: JudgedSample) -> None:
-    from lm_factuality.ground.console import print_table
-
-    rows = []
-    for each in found.measures:
+    judged, rows = judge_sample(parsed.output / "biographies"), []
+    for each in judged.measures:
         form = ".1%" if each.name.endswith("Score") else ".2f"
         numbers = format(each.judge, form), format(each.truth, form), f"{each.pearson:.2f}", str(each.responses)
         rows.append((each.name, *numbers))
     print_table(
-        f"sample_ambigbio: do {found.responses} biographies merge people who share a name? The offline judge beside the truth",
+        f"sample_ambigbio: do {judged.responses} biographies merge people who share a name? The offline judge beside the truth",
         ("mean of", "#judge", "#truth", "#Pearson's r", "#responses"),
         rows,
         (
-            f"Each response, its facts and their evidence: {found.page}",
+            f"Each response, its facts and their evidence: {judged.page}",
             "Next, a real model on the published benchmarks (needs a network or a local copy of the data):",
             "  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor --output_path results",
         ),
     )
-
-
-QUICKSTART = Command(
-    "quickstart", "run the samples with tiny checkpoints and the offline judge; print two tables", quickstart, quickstart_options
-)
+    return 0
