@@ -90,8 +90,7 @@ def percent(value: float | None) -> str:
 
 
 def print_plans(what: str, judge: str, steps: Sequence[tuple[str, Plan]]) -> None:
-    """A line for each step of ``what``, and the sums of the costs: as estimated, and the most that the calls can cost, which is
-    what ``max_cost`` sets aside before each."""
+    """A line for each step of ``what``, and the sums of the costs, as estimated and at most (see ``max_cost``)."""
     rows, priced = [], []
     for step, plan in steps:
         costs = plan.estimate.estimated_cost, plan.at_most.max_cost

@@ -35,8 +35,7 @@ _INTERRUPTED = 130  # the exit code of whom SIGINT ended
 
 
 def exit_code(program: str, command: Callable[[], int]) -> int:
-    """Runs a command: its exit code, 1 for an error a user can mend, which is told in the name of the ``program``, or 130 for
-    Ctrl-C."""
+    """Runs a command: its exit code, 1 for an error a user can mend, told in the name of ``program``, or 130 for Ctrl-C."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that has no such letter gets its number
     try:
@@ -104,7 +103,6 @@ def listed(names: Sequence[object], most: int = 5) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> str:
-    """The end of a sentence about an unknown name: ``; did you mean a or b?``, or nothing if no known name is close, by difflib's
-    ``cutoff``."""
+    """The end of a sentence on an unknown name, ``; did you mean a or b?``, or empty if none is close (difflib's ``cutoff``)."""
     close = difflib.get_close_matches(name, list(known), n=most, cutoff=cutoff)
     return f"; did you mean {' or '.join(close)}?" if close else ""

@@ -60,8 +60,7 @@ def _part_of(path: Path) -> Path:
 
 @cache
 def _sweep(folder: Path) -> None:
-    """Removes what killed processes left half-written in ``folder``, once a process; what one had moved aside comes back
-    where nothing took its place."""
+    """Removes, once a process, what killed ones left half-written in ``folder``; what one had moved aside comes back."""
     for path in folder.glob(".*.part*"):
         found = _PART.fullmatch(path.name)
         if found is None or found[2] != _MACHINE:
@@ -92,8 +91,7 @@ def is_alive(pid: int) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a whole file. Raises DataError: the folder cannot be written, or ``text`` holds halves of surrogate pairs, which
-    UTF-8 does not."""
+    """Writes a whole file. Raises DataError: it cannot be written, or ``text`` holds halves of surrogate pairs."""
     with whole_file(path) as part:
         part.write_text(text, encoding="utf-8")
 
@@ -109,8 +107,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def check_writable(folder: Path, what: str) -> None:
-    """Makes ``folder`` if need be, and finds out now whether ``what`` is to be written there can be. Raises DataError: it
-    cannot."""
+    """Makes ``folder`` if need be. Raises DataError: ``what`` is to be written there, and cannot be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -145,8 +142,7 @@ def parse_json(text: str, is_shared: bool = True) -> Any:
 
 
 def num_values(content: Any, most: int, known: dict[int, int] | None = None) -> int:
-    """How many values YAML holds when its aliases are followed, each of which may stand for many; more than ``most`` where an
-    alias stands for what it is in."""
+    """How many values YAML holds when its aliases are followed; more than ``most`` where one stands for what it is in."""
     known = {} if known is None else known
     if not isinstance(content, dict | list):
         return 1

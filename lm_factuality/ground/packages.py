@@ -99,8 +99,7 @@ def commit_of(dataset: str, where: str, revision: str | None = None) -> str:
 
 def stream(source: str | Path, config: str | None, split: str, commit: str | None, where: str, form: str) -> Any:
     """The rows of a dataset of the Hub at ``commit``, or of a folder (a ``Path``): what ``save_to_disk`` wrote, or data files.
-    Raises DataError: it cannot be read, or has no such split; ``where`` says who names it, and in which ``form`` a split is
-    named."""
+    Raises DataError: it cannot be read, or has no such split (named in the ``form``); ``where`` says who names it."""
     import datasets
 
     try:

@@ -48,8 +48,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Plot:
-    """A matplotlib ``figure``; readers of screens hear ``title`` and ``description``. ``columns`` and ``rows`` are its numbers,
-    as texts."""
+    """A matplotlib ``figure``, with ``title`` and ``description`` for screen readers, and its numbers as texts."""
 
     figure: Any
     title: str
@@ -127,9 +126,8 @@ def scatter(
     reference: tuple[str, float] | None = None,
     diagonal: bool = False,
 ) -> Plot:
-    """Points with intervals; a group has a marker and a colour and, ``by_size``, a line and a logarithmic axis. ``reference`` is
-    a height worth a line (what it is called, in percent), ``diagonal`` draws where both numbers are equal. A label that would
-    cover another is left out."""
+    """Points with intervals; a group has a marker and a colour and, ``by_size``, a line and a logarithmic axis. ``reference``: a
+    height worth a line (its name, in percent); ``diagonal``: where both are equal. Labels that would overlap are left out."""
     figure = new_figure(_WIDTH, 3.5)
     axes = _axes(figure)
     groups = sorted({point.group for point in points})

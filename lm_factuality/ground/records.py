@@ -1,5 +1,4 @@
-"""Files of records, plain or gzipped: texts and lines; JSON lines, of which every bad one is named; JSON held against a pydantic
-model."""
+"""Files of records, plain or gzipped: texts, lines, JSON lines (every bad one is named), JSON held against a pydantic model."""
 
 import gzip
 import io
@@ -83,8 +82,7 @@ def read_lines(path: Path, parse: Callable[[Any], Item], expected: str, advice: 
 
 
 def to_model(model: type[Item], record: Any) -> Item:
-    """``record``, as JSON has it, as a pydantic model or dataclass. Raises ValueError: what is wrong first: its place, what was
-    found and what was expected."""
+    """``record``, as JSON has it, as a pydantic model or dataclass. Raises ValueError: what is wrong first, and where."""
     try:
         return cast(Item, _adapter(model).validate_python(record))
     except ValidationError as error:

@@ -59,9 +59,8 @@ def interval_of(ends: tuple[float, float]) -> list[float] | None:
 
 
 def clustered_stderr(outcomes: Sequence[Outcome | None]) -> float:
-    """The standard error of ``mean``, clustered: the square root of G/(G-1) times the sum over G clusters of the squared
-    sums of residuals, over the total weight. With one row a cluster it is the ordinary standard error of a mean.
-    NaN below two clusters."""
+    """The clustered standard error of ``mean``: the square root of G/(G-1) times the sum over G clusters of the squared sums of
+    residuals, over the total weight. With one row a cluster it is that of a plain mean. NaN below two clusters."""
     scored = [outcome for outcome in outcomes if outcome is not None]
     centre = mean(scored)
     residuals: dict[str, float] = defaultdict(float)

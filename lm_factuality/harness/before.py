@@ -96,10 +96,9 @@ def check_yamls(tasks: Sequence[str]) -> None:
 def check_tasks(
     tasks: Sequence[str], include_path: Sequence[str], arguments: Mapping[str, Any], metadata: Mapping[str, Any]
 ) -> bool:
-    """Makes every task of the suite's among ``tasks`` once, which says what is wrong with its judge, its settings and its data;
-    returns whether all tasks are the suite's. ``arguments`` are the model's, which lm_eval adds to the ``metadata`` of the
-    command line. Raises ConfigError, DataError: the first task that cannot be made, a name that nobody knows, or a setting that
-    no task has."""
+    """Makes every task of the suite's among ``tasks`` once, which says what is wrong with its judge, settings and data; returns
+    whether all tasks are the suite's. lm_eval adds the model's ``arguments`` to the ``metadata`` of the command line. Raises
+    ConfigError, DataError: a task that cannot be made, a name that nobody knows, or a setting that no task has."""
     from lm_factuality.harness.suite_task import SuiteTask, quietly
     from lm_factuality.harness.tasks import find_configs
 
@@ -132,8 +131,7 @@ def settings_of(kind: type) -> frozenset[str]:
 
 
 def unknown_keys(name: str, config: Mapping[str, Any]) -> Iterator[str]:
-    """What is misspelt in a YAML: a key that lm_eval's tasks do not have, or one of its metadata that is nearly a setting of its
-    class. Other keys of metadata are notes."""
+    """What is misspelt in a YAML: a key that lm_eval does not have, or one of metadata (else a note) nearly a setting's."""
     kind = config.get("class")
     if not isinstance(kind, type) or not any("reads" in vars(base) for base in kind.__mro__):
         return

@@ -14,8 +14,7 @@ SUPPORTED = "lm-eval>=0.4.13,<0.5"  # as in pyproject.toml
 
 
 def internal(name: str) -> Any:
-    """The part of lm_eval called ``name``: ``lm_eval.module:Class.attribute``. Raises ConfigError: the lm_eval that is installed
-    has no such part."""
+    """The part of lm_eval called ``name``: ``lm_eval.module:Class.attribute``. Raises ConfigError: the installed one has none."""
     try:
         return pkgutil.resolve_name(name)
     except (ImportError, AttributeError) as error:

@@ -161,8 +161,7 @@ class JudgingFilter(Filter):  # type: ignore[misc]
 class JudgedTask(SuiteTask):
     """A task whose generations are marked by the judge that ``metadata`` names: ``judge`` (a YAML or the name of one; there is no
     default) and ``judge_store`` (the file with its answers). ``row_metrics`` is given its ``generation``'s record. Raises
-    ConfigError, DataError: on construction, before anything is generated, if there is no such judge, or its settings, prompts or
-    store cannot be used."""
+    ConfigError, DataError: when it is made, if there is no such judge, or its settings, prompts or store cannot be used."""
 
     reads: ClassVar[tuple[str, ...]] = ("judge", "judge_store")
 
@@ -213,8 +212,7 @@ class _Unjudged(Filter):  # type: ignore[misc]
 
 
 def named_judge(task: str, judge: str) -> JudgeConfig:
-    """The judge that the metadata of ``task`` name; any, where they name none and nothing is to be judged. Raises ConfigError:
-    they name none, or there is no such judge."""
+    """The judge that the metadata of ``task`` name. Raises ConfigError: no such judge, or none named where one is needed."""
     if not judge and not _run.only_predicts:
         raise ConfigError(
             f"{task}: names no judge, and its figures depend on who judges. Add --metadata judge=CONFIG: the YAML of a judge "
@@ -237,8 +235,7 @@ def check_judge(config: JudgeConfig, generation: Generation, store: Path | None)
 
 
 def _purse(config: JudgeConfig) -> Purse:
-    """What all judges of ``config`` may spend in this run, one task after the other: ``max_cost``, of which each of several
-    processes has an equal share."""
+    """What all judges of ``config`` may spend in this run: ``max_cost``, shared out to several processes."""
     for known, purse in _run.purses:
         if known == config:
             return purse

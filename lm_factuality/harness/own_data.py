@@ -19,8 +19,7 @@ def folder_of(metadata: Mapping[str, Any]) -> Path | None:
 
 
 def own_data(config: Mapping[str, Any], expected: str) -> Path | None:
-    """The file that a YAML's ``dataset_path`` names, relative to the YAML; None if it names none. ``expected`` says in what form.
-    Raises ConfigError: there is no such file."""
+    """The file that a YAML's ``dataset_path`` names, relative to it, if any. Raises ConfigError: it is missing (``expected``)."""
     if not config.get("dataset_path"):
         return None
     path = (folder_of(config.get("metadata") or {}) or Path()) / str(config["dataset_path"])

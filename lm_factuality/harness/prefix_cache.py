@@ -26,8 +26,7 @@ _tried: WeakSet[LM] = WeakSet()
 def try_prefix_cache(lm: TemplateLM, prompts: Iterable[list[int]]) -> None:
     """Asks for the longest of ``prompts``, in tokens, when vLLM has seen them and when it has not; once for each model.
 
-    With several replicas, which vLLM starts for each batch, nothing can be tried: they are started without a cache. Raises
-    ModelError: the answers differ."""
+    Several replicas, which vLLM starts for each batch, are started without a cache. Raises ModelError: the answers differ."""
     arguments = getattr(lm, "model_args", {})
     if lm in _tried or arguments.get("enable_prefix_caching") is False:
         return

@@ -72,8 +72,7 @@ class ScoresWithSources(Protocol):
 
 def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[ScoredContinuation]:
     """Scores requests with arguments (context, continuation, window); window is the number of tokens of both together that the
-    model may see, counted from the end, or None. Raises ModelError: the model needs a tokenizer to score log-likelihoods and has
-    none, or its server stops answering."""
+    model may see, counted from the end, or None. Raises ModelError: it has no tokenizer and needs one, or its server is gone."""
     refuse_chat(lm)
     if not isinstance(lm, TemplateLM) or getattr(lm, "tokenizer", None) is None:
         return _without_tokenizer(lm, requests)

@@ -34,9 +34,8 @@ def windows(prefix: int, tokens: Sequence[int], window: int, stride: int) -> Ite
 
 
 def scored_rolling(lm: LM, instances: Sequence[Instance], disable_tqdm: bool = False) -> list[ScoredText]:
-    """Scores requests with arguments (text, window, stride); no window means as much as the model can see, no stride half of the
-    window. Raises ModelError: the model needs a tokenizer to score log-likelihoods and has none, scores no texts at all, or its
-    server stops answering."""
+    """Scores requests with arguments (text, window, stride); by default as much as the model can see, and half of the window.
+    Raises ModelError: it has no tokenizer and needs one, scores no texts at all, or its server is gone."""
     requests.refuse_chat(lm)
     if not isinstance(lm, TemplateLM) or getattr(lm, "tokenizer", None) is None:
         return _without_tokenizer(lm, instances)

@@ -28,8 +28,7 @@ from lm_factuality.harness.own_data import YAML_FOLDER
 
 
 def register_models() -> None:
-    """Makes the suite's models, and those of other packages, known to lm_eval by the names of their entry points, which later
-    releases of it read themselves."""
+    """Makes the suite's models, and those of other packages, known to lm_eval by their entry points, which later ones read."""
     import lm_eval.models  # noqa: F401  first: a model registered before it would hide the built-in ones
 
     model_registry = internal("lm_eval.api.registry:model_registry")
@@ -192,8 +191,7 @@ class _Options:
 
 
 def _refuse_secrets(given: _Options) -> None:
-    """Raises ConfigError for credentials in any option of lm_eval, which writes them to its log and results; ``read_config`` has
-    looked at those of a file."""
+    """Raises ConfigError for credentials in options, which lm_eval logs and keeps; ``read_config`` has looked at a file's."""
     options = {name: value for name, value in vars(given.parsed).items() if value}
     options |= {name: given.mapping(name) for name in ("model_args", "metadata")}
     for place, what in secrets_within(options):

@@ -1,5 +1,4 @@
-"""lm_eval's samples: read line by line, so that a large file needs no memory, and what is in one: numbers, texts, or a judge's
-record."""
+"""lm_eval's samples, read line by line, as files may be large; and what is in one: numbers, texts, or a judge's record."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -159,8 +159,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
 
     @abc.abstractmethod
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
-        """What the YAML says, checked; ``metadata`` is its metadata with that of the command line. Raises ConfigError: it cannot
-        be used."""
+        """What the YAML says, checked; ``metadata`` is its own with the command line's. Raises ConfigError: it cannot be used."""
 
     def _check_statements(self, config: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         """A YAML says what lm_eval's own do, the metrics included, though they are the benchmark's: so it has to be true."""
@@ -177,8 +176,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     @classmethod
     def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
         """What is wrong with the task that ``config`` describes, which the user calls ``target``. As it stands, for tasks that
-        check all they read when they are made; others find every problem of their data here. Raises ConfigError, DataError: the
-        task cannot be made."""
+        check all they read when made; others find all problems of their data. Raises ConfigError, DataError: none can be made."""
         return check_built(cls, target, config, data_dir)
 
     @abc.abstractmethod
@@ -187,8 +185,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
 
     @abc.abstractmethod
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        """What a row contributes to each score, under its name; None stands for what could not be scored. ``results`` are the
-        filtered responses."""
+        """What a row adds to each score, by name, None if it could not be scored; ``results`` are the filtered responses."""
 
     def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         """As lm_eval wants it; there is nothing to score in a run with --predict_only."""

@@ -28,8 +28,7 @@ def suite_tasks(include_path: Sequence[str] = ()) -> TaskManager:
 
 
 def with_suite(include_path: Sequence[str] = ()) -> list[str]:
-    """``include_path`` for lm_eval after the suite's own folder, unless this lm_eval finds that by our entry point: it warns of
-    every task that it is shown twice."""
+    """``include_path`` after the suite's folder, unless lm_eval has that by our entry point: it warns of tasks seen twice."""
     suite = tasks_folder().resolve()
     others = [path for path in include_path if Path(path).resolve() != suite]
     found = TaskManager(include_defaults=False).all_tasks
@@ -82,8 +81,7 @@ def find_configs(target: str, include_path: Sequence[str] = (), may_import: bool
 
 
 def _members(listed: Sequence[Any], known: Container[str]) -> Iterator[str | dict[str, Any]]:
-    """The names in a group, those in groups that are written out within it too, and the tasks that are: these are lm_eval's to
-    make, whatever their class."""
+    """The names in a group and in groups written out within it, and the tasks written out, which are lm_eval's to make."""
     for each in listed:
         if not isinstance(each, dict):
             yield str(each)

@@ -26,9 +26,8 @@ from lm_factuality.models.tree.scorer import Engine
 class HFDecoding(HFTree):
     """``hf-tree`` with a ``method``, whose options it takes, over the model's logits and those of a ``source``.
 
-    ``fit`` sees config and tokenizer before any weights are read, ``prepare`` the model; both raise ConfigErrors. Where positions
-    cannot be shared, requests are scored one after the other, with one warning. Raises ConfigError: options that cannot be used
-    with this model."""
+    ``fit`` sees config and tokenizer before any weights are read, ``prepare`` the model. Where positions cannot be shared,
+    requests are scored one after the other, with one warning. Raises ConfigError: options that cannot be used with this model."""
 
     kind: type[Method]
     method: Method

@@ -1,5 +1,4 @@
-"""lm_eval models ``hf-tree``: what ``hf`` computes, each distinct token position of all requests once; and ``hf-prefix-free``:
-the same without the prefix."""
+"""lm_eval models ``hf-tree``: ``hf`` with each distinct token position computed once; ``hf-prefix-free``: without prefixes."""
 
 import contextlib
 import functools
@@ -90,8 +89,7 @@ class HFTree(HFLM):  # type: ignore[misc]
         return torch.get_num_threads() if self.device.type == "cpu" else 1
 
     def _fit(self, requests: Sequence[TokenRequest]) -> tuple[list[list[int]], list[int]]:
-        """Token sequences, of which what does not fit the model is cut from the left as HFLM does, and the number of their last
-        tokens that are asked for."""
+        """Token sequences, cut from the left as in HFLM where they do not fit, and how many last tokens are asked for."""
         sequences = [[*context, *continuation] for _, context, continuation in requests]
         for _, context, continuation in requests:
             if not context or not continuation or len(continuation) > self.max_length:

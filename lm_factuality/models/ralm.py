@@ -42,9 +42,8 @@ class EvaluatedDocument:
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Which passages count as the evaluated document: those whose id is in one of the row's ``id_keys``, with its title, or
-    with ``overlap`` words in a row that it has too. Ids are compared only where such a key is given: a number in a row and one in
-    an index seldom count the same things."""
+    """Which passages count as the evaluated document: those whose id is in one of the row's ``id_keys``, with its title, or with
+    ``overlap`` words in a row of it. Ids count only where such a key is given: numbers seldom count the same things."""
 
     id_keys: tuple[str, ...] = ()
     by_title: bool = True
@@ -63,8 +62,7 @@ class Exclusion:
         return cls(tuple(rule.removeprefix("id:") for rule in ids), "title" in names, overlap if "overlap" in names else 0)
 
     def document(self, rows: Iterable[Mapping[str, Any]], texts: Iterable[str]) -> EvaluatedDocument:
-        """From the rows of a benchmark that were made from it, and the texts that a model is asked about. Raises DataError: a row
-        lacks one of ``id_keys``."""
+        """From a benchmark's rows that were made from it, and the texts asked about. Raises DataError: no ``id_keys``."""
         rows, texts = list(rows), list(texts)
         for key, row in ((key, row) for key in self.id_keys for row in rows if key not in row):
             raise DataError(
@@ -79,8 +77,7 @@ class Exclusion:
         )
 
     def reason(self, document: EvaluatedDocument, passage: Passage, is_split: bool) -> str:
-        """The rule by which the passage is a part of the document, empty if it is none. ``is_split`` says that the index has cut
-        texts into passages and numbered these."""
+        """The rule by which a passage is a part of the document, or empty; ``is_split``: the index has cut and numbered texts."""
         if document.ids and _source(passage, is_split) in document.ids:
             return "id"
         if document.titles and _normal(passage.title) in document.titles:
@@ -112,8 +109,7 @@ class Search:
                 self._reason(owner, hit)
 
     def retrieve(self, queries: Iterable[tuple[str, Owner]], k: int) -> dict[tuple[str, Owner], Found]:
-        """The ``k`` best passages for each query of a row. A passage may be recognised late, so whatever was found of its article
-        before is looked for again."""
+        """The ``k`` best passages for each query of a row; where one is recognised late, its article's are replaced."""
         found: dict[tuple[str, Owner], Found] = {}
         missing = list(dict.fromkeys(queries))
         while missing:
@@ -138,8 +134,7 @@ class Search:
 
 
 def _articles(hit: Hit, is_split: bool) -> list[str]:
-    """What a passage has in common with the others of its article: the title, and the id of the text that an index has split. A
-    passage without either stands for itself."""
+    """What a passage shares with others of its article: title, and id of a text that was split; or itself alone."""
     title = _normal(hit.passage.title)
     names = [*([f"title {title}"] if title else []), *([f"id {_source(hit.passage, is_split)}"] if is_split else [])]
     return names or [f"passage {hit.number}"]

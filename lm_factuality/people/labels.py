@@ -116,8 +116,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Labels:
-    """All answers. ``decided`` is what people together say: by unit and item the answer that most gave of those who could tell;
-    an item with a tie is not in it."""
+    """All answers; ``decided``: by unit and item what most people say who could tell, items with a tie left out."""
 
     labels: tuple[Label, ...]
     decided: Mapping[tuple[int, str], Mapping[str, str]]
@@ -125,8 +124,7 @@ class Labels:
 
 def read_labels(paths: Sequence[Path], key: Key) -> Labels:
     """The answers in all files, held against the key of their sheet. An item that a person saw twice counts once in ``decided``,
-    as it was answered first. Raises DataError: a file cannot be read, or lines are no labels of this sheet: every problem of all
-    files."""
+    as first answered. Raises DataError: files that cannot be read, and lines that are no labels of this sheet, all of them."""
     known = {str(entry.number): entry for entry in key.items}
     found: dict[tuple[int, str], tuple[Label, str]] = {}
     problems: list[str] = []

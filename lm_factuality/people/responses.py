@@ -29,8 +29,7 @@ Both: TypeAlias = tuple[Measured, Measured]
 
 
 def read_both(paths: Sequence[Path], key: Key, labels: Labels) -> list[Both]:
-    """What the responses of the sheet's runs score, where people's answers decide that. Raises DataError: ``paths`` have not all
-    of the samples that the sheet was made of."""
+    """What responses of the sheet's runs score, where people decide that. Raises DataError: ``paths`` lack samples of it."""
     found = []
     wanted = {(source.task, source.samples_sha256): source.model for source in key.sources}
     for file in read_results_files(paths):

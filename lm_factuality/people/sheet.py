@@ -1,5 +1,4 @@
-"""A sheet: what people can be asked about (samples of runs, or rows of a data file), what is drawn of it, in which order, and how
-people see it, as a page and as a table."""
+"""A sheet: what people can be asked about (samples of runs, rows of a file), what is drawn of it, and how people see it."""
 
 import random
 import re
@@ -164,8 +163,7 @@ def make_sheet(
 ) -> Sheet:
     """A sheet with all items of ``rows`` units, drawn from all alike or by strata. Those of a unit stand together, so that its
     text is read once, or ``scatter``-ed. The share ``repeat`` of them, drawn from the first two thirds, comes again later. The
-    same seed on the same files gives the same sheet. Raises ConfigError: more rows than there are, fewer than there are strata,
-    strata that there are not, or no share."""
+    same seed on the same files gives the same sheet. Raises ConfigError: rows, strata or a share that cannot be."""
     if not 0 <= repeat <= 1:
         raise ConfigError(f"--repeat {repeat}: expected a share from 0 to 1")
     rng = random.Random(seed)

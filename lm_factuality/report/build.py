@@ -1,5 +1,4 @@
-"""A report as a folder of files, put in place whole: of each model and task the newest run, and what a reader has to know before
-any figure."""
+"""A report as a folder, put in place whole: of each model and task the newest run, and what to know before any figure."""
 
 import json
 import math
@@ -185,8 +184,7 @@ def _browsed(chosen: Chosen, data: Sequence[TaskData]) -> dict[str, Any]:
 
 
 def choose(paths: Sequence[Path]) -> Chosen:
-    """The runs of all results files that ``paths`` name. Raises DataError: a path has no results, or a file is none of lm_eval's,
-    or no file holds a task."""
+    """The runs of all results files that ``paths`` name. Raises DataError: a path without results, or a file without tasks."""
     files = read_results_files(paths)
     newest: dict[tuple[str, str, str], tuple[ResultsFile, TaskResult]] = {}
     notes = []

@@ -46,8 +46,7 @@ class TaskData:
 
 
 def write_data(chosen: Chosen, folder: Path) -> list[TaskData]:
-    """Writes the files of every task that has samples into ``folder``; returns what they hold. Raises DataError: samples cannot
-    be read, or the folder cannot be written."""
+    """Writes the files of every task with samples into ``folder``; returns what they hold. Raises DataError: it cannot."""
     found = []
     for number, task in enumerate(chosen.tasks):
         kept = [entry for entry in chosen.of_task(task) if entry.result.samples]

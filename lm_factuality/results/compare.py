@@ -157,8 +157,7 @@ def _other_rows(runs: Sequence[Run], figures: Sequence[Published]) -> list[tuple
 
 
 def _match(run: Run, metric: str, figures: Sequence[Published]) -> Published | None:
-    """The published figure for a result: same task, metric, protocol and decoding, and the same model by name, with or
-    without the organisation."""
+    """The published figure for a result: same task, metric, protocol, decoding and model, whatever its organisation."""
     wanted = run.task.task, metric, run.protocol, run.file.variant, short_name(run.file.model)
     return next(
         (each for each in figures if (each.task, each.metric, each.protocol, each.decoding, short_name(each.model)) == wanted),

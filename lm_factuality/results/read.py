@@ -1,5 +1,4 @@
-"""Reading lm_eval's results files as it wrote them, and ``corrected_TASK_DATE.json`` beside them: scores that people's labels
-correct, and what they follow from."""
+"""lm_eval's results files as it wrote them, and ``corrected_TASK_DATE.json`` beside them: scores that people's labels correct."""
 
 import datetime
 import logging
@@ -32,9 +31,8 @@ _AGAIN = "delete it, or make it again by lm-factuality people correct"
 
 
 class Correction(BaseModel):
-    """The corrected ``scores`` of a ``task``, by name, from the labels on a sheet. ``samples``, ``key`` and ``labels`` are the
-    SHA-256 of these files. ``left_out`` says what is not in the scores, with counts, and ``without`` which scores have no
-    correction, and why."""
+    """The corrected ``scores`` of a ``task``, by name. ``samples``, ``key`` and ``labels`` are the SHA-256 of these files;
+    ``left_out`` counts what is not in the scores, and ``without`` says which scores have no correction, and why."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -70,8 +68,7 @@ def read_correction(path: Path) -> Correction:
 
 
 def corrected_scores(results: Path, task: str, samples: Path | None) -> Mapping[str, Corrected]:
-    """The corrected scores of a task beside its results, if there are any. Raises DataError: they cannot be read, or are of other
-    samples than those beside them."""
+    """The corrected scores of a task beside its results, if any. Raises DataError: unreadable, or of other samples."""
     path = corrected_beside(results, task)
     if path is None:
         return {}
@@ -103,8 +100,7 @@ def read_results_files(paths: Sequence[Path], with_corrected: bool = True) -> tu
 
 
 def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
-    """One results file, its tasks in lm_eval's order, without its groups. Raises DataError: it cannot be read, or lm_eval did not
-    write it."""
+    """One results file, its tasks in lm_eval's order, without groups. Raises DataError: lm_eval did not write it."""
     try:
         content: Mapping[str, Any] = parse_json(path.read_text(encoding="utf-8"))
         found = to_results_file(path, content)
@@ -215,8 +211,7 @@ def _count(value: Any, name: str) -> int:
 
 
 def split_metrics(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
-    """(metrics, standard errors) of a task's results, by name without the filter; of a metric with several filters the first
-    one's. A score that is not defined is NaN."""
+    """(metrics, standard errors) of a task by name, of several filters the first's; NaN where a score is not defined."""
     metrics: dict[str, float] = {}
     stderrs: dict[str, float] = {}
     for key, value in values.items():

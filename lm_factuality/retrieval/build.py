@@ -203,8 +203,7 @@ class _Rows:
 
 
 def _joined(passages: Sequence[Passage]) -> list[tuple[str, str]]:
-    """(title, text), titles without surrounding spaces; rows of one title are joined, so that a page in many passages is not
-    rewritten for each."""
+    """(title, text), rows of one title joined, so that a page in many passages is not rewritten for each."""
     pages: dict[str, list[str]] = {}
     for passage in passages:
         pages.setdefault(passage.title.strip(), []).append(passage.text)

@@ -75,8 +75,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of the index in ``folder``. Raises DataError: there is no folder, it is no index or an unfinished one, or its
-    manifest cannot be understood."""
+    """The manifest of the index in ``folder``. Raises DataError: there is no index, or it is unfinished or not understood."""
     path, build = folder / NAME, "'lm-factuality index build SOURCE --out {}'"
     if not folder.is_dir():
         if (partial := folder.with_name(folder.name + PARTIAL)).is_dir():

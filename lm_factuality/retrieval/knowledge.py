@@ -44,8 +44,7 @@ class Knowledge:
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Opens ``path`` for reading. Raises DataError: no such file, no SQLite file with a table ``documents(title, text)``, or
-        a build that was not finished."""
+        """Opens ``path`` for reading. Raises DataError: no SQLite file with ``documents(title, text)``, or unfinished."""
         self.path = Path(path)
         _check_magic(self.path)
         self._connection = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
@@ -60,8 +59,7 @@ class Knowledge:
         self.manifest = self._read_manifest() if MANIFEST in tables else None
 
     def passages(self, title: str) -> list[str] | None:
-        """The passages of the page called ``title``, in their order; None if there is no such page. Raises DataError: the file is
-        damaged."""
+        """The passages of the page called ``title``, in their order; None without one. Raises DataError: the file is damaged."""
         for spelling in spellings(title):
             for (text,) in self._rows(f"SELECT text FROM {TABLE} WHERE title = ?", spelling):  # noqa: S608
                 if not isinstance(text, str):
@@ -86,8 +84,7 @@ class Knowledge:
         return digest.hexdigest()[:16]
 
     def check(self) -> None:
-        """Reads the whole file: its structure, and whether it has as many pages as its manifest says. Raises DataError: it does
-        not."""
+        """Reads the whole file. Raises DataError: it is damaged, or has not as many pages as its manifest says."""
         ((answer,),) = self._rows("PRAGMA integrity_check(1)")
         if answer != "ok":
             raise DataError(f"{self.path}: damaged: {answer}; {_AGAIN}")

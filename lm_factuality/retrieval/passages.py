@@ -70,8 +70,7 @@ def parse_fields(argument: str) -> Fields:
 
 
 def to_passage(values: Mapping[str, Any], names: Fields, row: int, place: str) -> Passage:
-    """The passage in ``values``, the source's ``row``-th row counted from 1. Raises DataError: it is none; the sentence begins
-    with ``place``."""
+    """The passage in ``values``, the ``row``-th row, from 1. Raises DataError, which begins with ``place``: it is none."""
     text = values.get(names.text)
     if not isinstance(text, str) or not text.strip():
         if names.text not in values:

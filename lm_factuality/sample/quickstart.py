@@ -47,8 +47,7 @@ class Score:
 
 @dataclass(frozen=True)
 class JudgedSample:
-    """How near the offline judge comes to the truth of ``responses`` biographies; ``page`` shows them, ``verdicts`` has
-    them as records."""
+    """How near the offline judge comes to the truth of ``responses`` biographies; files: ``page`` and ``verdicts``."""
 
     responses: int
     measures: list[Measure]
@@ -145,8 +144,7 @@ def read_truth(path: Path) -> list[Truth]:
 
 
 def compare_with_truth(judged: Sequence[JudgedBiography], truth: Sequence[Truth]) -> list[Measure]:
-    """The scores of ``judged`` beside those over the claims that were written. Raises DataError: the truth of a response is
-    missing."""
+    """The scores of ``judged`` beside those over the claims that were written. Raises DataError: truth is missing."""
     ours = [scores_of(each) for each in judged]
     true = [{} if known.abstained else vars(known) for known in truth_of(judged, truth)]
     return [measure(label, name, ours, true) for label, name in _SCORES.items()]

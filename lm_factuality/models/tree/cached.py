@@ -54,8 +54,7 @@ class CachedEngine:
         return Stretch(stretch.start, stop, stretch.path)
 
     def run(self, forest: Forest, stretch: Stretch) -> Logits:
-        """The logits of the stretch's target positions. Raises UnsupportedModelError: what the model caches is not one key and
-        one value for each position and layer."""
+        """The logits of the stretch's targets. Raises UnsupportedModelError: no one key and value for each position and layer."""
         own, num_before = slice(stretch.start, stretch.stop), len(stretch.path)
         starts = np.flatnonzero(forest.depth[own] == num_before)
         lengths = np.diff([*starts.tolist(), stretch.stop - stretch.start])

@@ -48,8 +48,7 @@ class Forest:
         return int(np.argmin(np.append(self.end, 0) == len(self)))
 
     def above_stem(self, start: int, stop: int) -> "Forest":
-        """The stem and the whole trees of positions ``start`` to ``stop``, without answers; their targets keep their order, and
-        the first trees bring the stem's."""
+        """The stem and the trees of positions ``start`` to ``stop``, without answers; the stem's targets come first."""
         stem = self.stem
         shift = start - stem
         kept = np.r_[:stem, start:stop]
@@ -126,8 +125,7 @@ def _unique_targets(
 
 @dataclass(frozen=True)
 class Stretch:
-    """Positions ``start`` to ``stop``, to be computed in one forward pass, and the ``path`` to the first of them, shape
-    [depth of start]."""
+    """Positions ``start`` to ``stop``, for one forward pass, and the ``path`` to the first of them, shape [depth of start]."""
 
     start: int
     stop: int

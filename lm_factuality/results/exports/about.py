@@ -129,8 +129,7 @@ class Publisher:
 
 
 def model_id(file: ResultsFile, given: str | None) -> str:
-    """``ORG/NAME`` of the model: ``given``, or what lm_eval calls it if that is such a name. Raises ConfigError: it is none, as
-    where the model was read from a folder."""
+    """``ORG/NAME`` of the model: ``given``, or what lm_eval calls it. Raises ConfigError: no such name, as of a folder."""
     found = given or file.model
     if not _MODEL.fullmatch(found) or "data" in found.split("/") or (given is None and Path(found).is_dir()):
         raise ConfigError(
@@ -140,8 +139,7 @@ def model_id(file: ResultsFile, given: str | None) -> str:
 
 
 def check_one_model(files: Sequence[ResultsFile], given: str | None) -> None:
-    """Does nothing unless one name is given for the results of several models. Raises ConfigError: it is, and which models they
-    are."""
+    """Raises ConfigError, with the models' names, if one name is given for the results of several."""
     found = sorted({Path(file.model).name for file in files})  # the same folder may be named in several ways
     if given is not None and len(found) > 1:
         raise ConfigError(f"--model {given}: the results are of {len(found)} models ({', '.join(found)}); export each by itself")

@@ -34,8 +34,7 @@ class Benchmark:
 
 
 def parse_benchmark(text: str) -> Benchmark:
-    """From ``TASK=ORG/DATASET[:TASK_ID][@REVISION]``; without a ``TASK_ID`` it is ``TASK``. Raises ConfigError: it has another
-    form."""
+    """From ``TASK=ORG/DATASET[:TASK_ID][@REVISION]``; by default ``TASK_ID`` is ``TASK``. Raises ConfigError: another form."""
     found = _BENCHMARK.fullmatch(text)
     if found is None:
         raise ConfigError(

@@ -51,8 +51,7 @@ class Reference:
 
 
 class ReferenceCache:
-    """The references in ``folder`` (default: ``references`` in the suite's cache folder), by normalised address: what
-    ``collect_links`` and ``clean`` give."""
+    """The references in ``folder`` (default: in the suite's cache), by normalised address as of ``collect_links``."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or cache_folder() / "references"

@@ -210,8 +210,7 @@ def parse_endpoint(text: str) -> Endpoint:
 
 async def resolve(host: str, port: int, allowed: frozenset[Endpoint], seconds: float) -> tuple[Address, ...]:
     """The addresses of ``host``, every one checked; only these may be connected to, so that the name cannot lead elsewhere a
-    moment later. Raises Dead: it has none (``dns``), no answer came within ``seconds`` (``timeout``), or any of them is
-    forbidden."""
+    moment later. Raises Dead: none (``dns``), no answer within ``seconds`` (``timeout``), or a forbidden one."""
     lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     try:
         with anyio.fail_after(seconds):
