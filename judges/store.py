@@ -45,9 +45,8 @@ def default_store() -> Path:
 class AnswerStore:
     """Answers by the key of their request (:meth:`judges.answers.Request.key`), and leases: who is asking for one just now.
 
-    An answer is committed when ``put`` returns, so a killed process loses none; a power failure may take the last few, never
-    the file. It must lie on a local disk: SQLite's write-ahead log does not work on network file systems.
-    """
+    An answer is committed when ``put`` returns, so a killed process loses none; a power failure may take the last few, never the
+    file. It must lie on a local disk: SQLite's write-ahead log does not work on network file systems."""
 
     def __init__(self, path: str | Path | None = None, expiry: float = EXPIRY) -> None:
         """Raises DataError if the file cannot be opened, or is not an answer store."""
@@ -120,8 +119,7 @@ class AnswerStore:
     def put(self, key: str, answer: Answer, model: str = "") -> Answer:
         """Keeps ``answer`` and returns it, or the one that another process was first to keep under the same key.
 
-        An answer with an error is not kept: its request is free to be asked again.
-        """
+        An answer with an error is not kept: its request is free to be asked again."""
         if answer.error is not None:
             self.release([key])
             return answer
@@ -134,9 +132,8 @@ class AnswerStore:
     def claim(self, keys: Iterable[str]) -> set[str]:
         """Those of ``keys`` that the caller is now to ask for: nobody else does, and none has an answer yet.
 
-        They stay claimed until there is an answer or ``release`` or ``close``, or until this process dies or has shown no
-        sign of life for ``expiry`` seconds.
-        """
+        They stay claimed until there is an answer or ``release`` or ``close``, or until this process dies or has shown no sign of
+        life for ``expiry`` seconds."""
         self._beat()
         ours = set()
         with self._guarded(), self._transaction():

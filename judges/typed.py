@@ -1,8 +1,7 @@
 """Typed answers: a question declares the model (pydantic) of its reply, a JSON object, and one reader validates what comes back.
 
 Backends that can are held to the model's JSON schema; others are asked for the object in the words of the prompt. A reply that
-does not validate is asked for once more, with the error; then it is unscored, with the reason.
-"""
+does not validate is asked for once more, with the error; then it is unscored, with the reason."""
 
 from __future__ import annotations
 

@@ -83,11 +83,7 @@ class Pair:
 def verify(judge: Judge, pairs: Sequence[Pair], description: str = "verifying") -> list[Verification]:
     """What ``judge`` says of each pair, in order; pairs without a claim or without passages are unscored unasked. With ``verify:
     page`` all claims that are held against the same passages are in one question, and those that its reply leaves out are asked
-    about singly.
-
-    Raises:
-        BackendDown: nothing gets through; what was answered before is kept.
-    """
+    about singly. Raises BackendDown: nothing gets through; what was answered before is kept."""
     asked = [number for number, pair in enumerate(pairs) if not pair.problem]
     found = {number: _unscored(pair.problem) for number, pair in enumerate(pairs) if pair.problem}
     if judge.config.verify == "page":

@@ -26,8 +26,7 @@ logger = logging.getLogger(__name__)
 
 class CascadeBackend:
     """The first judge says how probable it is that passages support each claim of a question. The second is asked the question if
-    one of these lies in a band in which the first is ``unsure``, or there is none. Reasons name the judge that decided.
-    """
+    one of these lies in a band in which the first is ``unsure``, or there is none. Reasons name the judge that decided."""
 
     reads_subject = True
 

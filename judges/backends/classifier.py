@@ -47,11 +47,7 @@ class ClassifierBackend:
         self._model: SupportModel | None = None
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See :class:`judges.answers.Backend`; some batches at a time.
-
-        Raises:
-            BackendDown: the model cannot be loaded or fails.
-        """
+        """See :class:`judges.answers.Backend`; some batches at a time. Raises BackendDown: the model fails, or is none."""
         step = _BATCHES * self._config.batch_size
         for start in range(0, len(requests), step):
             some = requests[start : start + step]

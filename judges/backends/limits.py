@@ -45,11 +45,8 @@ class Purse:
         self._lock = threading.Lock()
 
     async def reserve(self, worst: float) -> None:
-        """Returns when ``worst`` USD are set aside; waits for calls under way, which mostly cost less than was set aside.
-
-        Raises:
-            BudgetSpent: nothing is under way that could make room.
-        """
+        """Returns when ``worst`` USD are set aside; waits for calls under way, which mostly cost less than was set aside. Raises
+        BudgetSpent: nothing is under way that could make room."""
         while not self._take(worst):
             await asyncio.sleep(_PATIENCE)
 
@@ -86,9 +83,8 @@ def delay(attempt: int, retry_after: float | None = None) -> float:
 class Pace:
     """Spaces out ``amount`` a minute (requests, or tokens), for the tasks of one event loop.
 
-    A token bucket that holds nothing: whoever comes is given the next free moment, in the order of coming, so that no minute
-    sees more than ``per_minute`` and a task that wakes up late does not hold back the others.
-    """
+    A token bucket that holds nothing: whoever comes is given the next free moment, in the order of coming, so that no minute sees
+    more than ``per_minute`` and a task that wakes up late does not hold back the others."""
 
     def __init__(self, per_minute: float | None) -> None:
         self._seconds_each = 60.0 / per_minute if per_minute else 0.0

@@ -86,16 +86,12 @@ class _Ending:
 class OpenAIBackend:
     """A model behind chat completions or completions; ``config`` says where and within which limits.
 
-    The client lives in a thread with an event loop of its own, from the first request until ``close``. A call whose outcome
-    is unknown (timed out, cut off, or without a count of its tokens) counts at its worst case towards ``max_cost``.
-    """
+    The client lives in a thread with an event loop of its own, from the first request until ``close``. A call whose outcome is
+    unknown (timed out, cut off, or without a count of its tokens) counts at its worst case towards ``max_cost``."""
 
     def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
-        """``purse`` is the money that it may spend, where it shares it with other backends (default: ``max_cost`` alone).
-
-        Raises:
-            ConfigError: the tokenizer cannot be loaded.
-        """
+        """``purse`` is the money that it may spend, where it shares it with other backends (default: ``max_cost`` alone). Raises
+        ConfigError: the tokenizer cannot be loaded."""
         self._config = config
         self._key = find_key(config)
         self._faults = Faults(config, self._key)
@@ -125,13 +121,9 @@ class OpenAIBackend:
         return self._count.estimate(requests, self._config.prices.cost if self._config.prices else None)
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See :class:`judges.answers.Backend`. An interrupt is raised after what had arrived has been given out.
-
-        Raises:
-            BackendDown: the server cannot be reached or refuses everybody, ``max_cost`` is reached, ``total_timeout`` is over,
-                or eight requests in a row were given up.
-            ConfigError: there is no key for a server that is not a local one.
-        """
+        """See :class:`judges.answers.Backend`. An interrupt is raised after what had arrived has been given out. Raises
+        BackendDown: the server cannot be reached or refuses everybody, ``max_cost`` is reached, ``total_timeout`` is over, or
+        eight requests in a row were given up. Raises ConfigError: there is no key for a server that is not a local one."""
         require_key(self._config)
         return self._stream(requests)
 
@@ -150,8 +142,7 @@ class OpenAIBackend:
         """The answers as they come; then the exception, if there is one.
 
         If the caller stops early, what is under way is cancelled. After a KeyboardInterrupt it is let come in and given out, so
-        that it can be saved; then the interrupt goes on.
-        """
+        that it can be saved; then the interrupt goes on."""
         arrived: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
         ending = _Ending()
 

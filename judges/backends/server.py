@@ -41,11 +41,8 @@ def find_key(config: JudgeConfig) -> str:
 
 
 def require_key(config: JudgeConfig) -> str:
-    """The key as ``find_key`` gives it; empty only for a local server, or a judge without one.
-
-    Raises:
-        ConfigError: the server is not a local one, and its config names no variable or the variable is not set.
-    """
+    """The key as ``find_key`` gives it; empty only for a local server, or a judge without one. Raises ConfigError: the server is
+    not a local one, and its config names no variable or the variable is not set."""
     if config.then is not None:
         return require_key(config.then)
     if "api_key_env" not in BACKENDS[config.backend].keys:
@@ -145,12 +142,8 @@ class Faults:
         return TryAgain(self.quoted(f"connection failed: {cause}"), unreachable=unreachable)
 
     async def of_status(self, error: APIStatusError, client: AsyncOpenAI) -> Answer:
-        """An answer with an error where the server finds fault with this one request.
-
-        Raises:
-            TryAgain: it may succeed later.
-            BackendDown: no request will.
-        """
+        """An answer with an error where the server finds fault with this one request. Raises TryAgain: it may succeed later.
+        Raises BackendDown: no request will."""
         status, code = error.status_code, error.code
         said = error.body.get("message") if isinstance(error.body, dict) else None
         why = f"HTTP {status}: {self.quoted(str(said or error.message))}"
@@ -220,8 +213,7 @@ class BadReply(ValueError):
 def to_body(request: Request, model: str, endpoint: str, max_tokens_name: str, extra: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON to send. Of ``extra``, which comes last, a key whose value is None takes away what is there.
 
-    ``top_p``, ``stop``, ``seed`` and log-probabilities are only there if they are set; later samples count up from the seed.
-    """
+    ``top_p``, ``stop``, ``seed`` and log-probabilities are only there if they are set; later samples count up from the seed."""
     decoding, is_chat, alternatives = request.decoding, endpoint == "chat", request.decoding.top_logprobs or None
     system = [{"role": "system", "content": request.system}] if request.system else []
     named = {"name": "reply", "schema": json.loads(request.schema or "{}"), "strict": True}
@@ -247,12 +239,9 @@ def read_reply(text: str, endpoint: str) -> Answer:
     """The answer in the JSON of a reply. Thoughts that come in a field of their own (``reasoning_content``) are left out, but for
     those that never came to an answer.
 
-    Log-probabilities are those of the first token of the text, None where the server sends none that can be read.
-    An empty text is an answer only if the server says that it was cut off or filtered: asking again would give the same.
-
-    Raises:
-        BadReply: no JSON, not the expected shape, or an empty text.
-    """
+    Log-probabilities are those of the first token of the text, None where the server sends none that can be read. An empty text
+    is an answer only if the server says that it was cut off or filtered: asking again would give the same. Raises BadReply: no
+    JSON, not the expected shape, or an empty text."""
     try:
         reply = parse_json(text, is_shared=False)
     except ValueError as error:

@@ -73,8 +73,7 @@ class People:
     ``items`` is everything that a sample asks of people; empty where no score of it depends on the judge. ``relabel`` is the
     sample as it would be if people had been the judge, with the metrics that the benchmark's own ``recount`` finds; None where
     the answers do not decide them, because one is missing or ``SKIP``. ``unchanged`` are the scores that no answer changes.
-    ``data`` reads a data file of the benchmark, where people are asked about its rows and not about samples.
-    """
+    ``data`` reads a data file of the benchmark, where people are asked about its rows and not about samples."""
 
     questions: tuple[Question, ...]
     items: Callable[[TaskResult, Sample], Sequence[Item]] = lambda result, sample: ()

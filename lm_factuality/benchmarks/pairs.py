@@ -3,8 +3,7 @@
 A score is a function of sums over rows: a mean (sum of values, sum of weights), or what the score's aggregation makes of counts
 (errors found, false alarms, errors missed, the rest). Its standard error is that of means clustered by document
 (``lm_factuality.ground.statistics``), and of counts the same to the first order. Intervals are normal; p-values are two-sided and
-those of a randomisation test over clusters (``lm_factuality.ground.paired``).
-"""
+those of a randomisation test over clusters (``lm_factuality.ground.paired``)."""
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence

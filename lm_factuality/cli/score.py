@@ -10,12 +10,11 @@ from judges.judge import Judge
 from lm_factuality.benchmarks.biographies.decisions import read_decisions
 from lm_factuality.benchmarks.biographies.generations import AMBIGBIO
 from lm_factuality.benchmarks.biographies.released import score_decisions
-from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
-from lm_factuality.benchmarks.felm.claims import provenance, read_claims, split_claims, to_line
 from lm_factuality.benchmarks.felm.judging import extract_claims
 from lm_factuality.benchmarks.felm.metrics import to_report
-from lm_factuality.benchmarks.felm.outputs import judge_outputs, read_outputs
-from lm_factuality.benchmarks.felm.rows import FELM, WITHOUT_REFERENCES, read_rows
+from lm_factuality.benchmarks.felm.questions import AuthorsPrompts
+from lm_factuality.benchmarks.felm.rows import FELM, WITHOUT_REFERENCES, provenance, read_claims, read_rows, split_claims, to_line
+from lm_factuality.benchmarks.felm.verdicts import judge_outputs, read_outputs
 from lm_factuality.cli.actions import add_action, add_judge, percent, print_plans
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError

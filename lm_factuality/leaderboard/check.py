@@ -1,8 +1,7 @@
 """Whether a submission is what it says: every score is recomputed from its samples, and nothing is believed.
 
 What cannot be known from the files is whether the model, and a judge that is a model, said what the samples hold; who doubts it
-runs them again. Whatever one submission is like, the others beside it are checked.
-"""
+runs them again. Whatever one submission is like, the others beside it are checked."""
 
 import logging
 import os
@@ -113,12 +112,9 @@ def _wrong_draw(path: Path, task: TaskResult) -> str:
 
 
 def find_submissions(folder: Path) -> list[Path]:
-    """All submissions below ``folder``, by path, and ``folder`` itself if it is one. No link is followed, but one to a folder
-    is among them: ``check_every`` refuses it, so that none is passed over in silence. What ``pack`` has not finished is none.
-
-    Raises:
-        DataError: there are none.
-    """
+    """All submissions below ``folder``, by path, and ``folder`` itself if it is one. No link is followed, but one to a folder is
+    among them: ``check_every`` refuses it, so that none is passed over in silence. What ``pack`` has not finished is none. Raises
+    DataError: there are none."""
     found: list[Path] = []
     links: list[Path] = []
     for parent, folders, files in os.walk(folder, followlinks=False):

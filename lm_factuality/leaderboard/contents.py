@@ -21,11 +21,8 @@ _PROSE = ("chat_template", "description", "system_instruction")  # where NAME=VA
 
 
 def check_contents(folder: Path, submission: Submission) -> Iterator[Refusal]:
-    """What looks like a credential, in any of the files.
-
-    Raises:
-        Refused: something is wrong with the files themselves, so none of them should be read as results.
-    """
+    """What looks like a credential, in any of the files. Raises Refused: something is wrong with the files themselves, so none of
+    them should be read as results."""
     unsafe = list(_unsafe(folder, submission))  # what leads out of the folder is not opened
     if wrong := unsafe or [*_sizes(folder, submission), *_changed(folder, submission)]:
         raise Refused(*wrong)

@@ -14,6 +14,7 @@ from lm_factuality.harness.outputs import ResultsFile, TaskResult
 from lm_factuality.leaderboard.check import UNFINISHED, check_submission
 from lm_factuality.leaderboard.contents import own_secrets, secrets_in_file
 from lm_factuality.leaderboard.judges import is_judged
+from lm_factuality.leaderboard.rows import weights_hash
 from lm_factuality.leaderboard.rules import Rules, leaderboard_names, read_rules
 from lm_factuality.leaderboard.runs import describe_task, num_parameters_of, read_run
 from lm_factuality.leaderboard.submission import (
@@ -29,7 +30,6 @@ from lm_factuality.leaderboard.submission import (
     SubmittedCertificate,
     SubmittedModel,
 )
-from lm_factuality.leaderboard.weights import weights_hash
 from lm_factuality.people.correct import correct
 from lm_factuality.people.labels import read_key
 from lm_factuality.results.read import date_of, read_results_files, write_correction
@@ -55,12 +55,8 @@ class PackOptions:
 
 def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
     """Writes the submission below ``out``, in ``ORG__NAME/LEADERBOARD/DATE``, and returns that folder; nothing is written unless
-    all of it would be accepted.
-
-    Raises:
-        ConfigError: ``options`` are not in order, or lack something; all of it is named at once.
-        DataError: results or samples are missing, hold credentials, or ``check`` refuses them.
-    """
+    all of it would be accepted. Raises ConfigError: ``options`` are not in order, or lack something; all of it is named at once.
+    Raises DataError: results or samples are missing, hold credentials, or ``check`` refuses them."""
     files = read_results_files(results, with_corrected=False)
     rules = _find_rules(options, files)
     chosen, problems = _choose(rules, files)
@@ -219,11 +215,7 @@ def _has_samples(file: ResultsFile, name: str) -> bool:
 
 
 def _model(options: PackOptions, rules: Rules, file: ResultsFile, tasks: Sequence[TaskResult]) -> SubmittedModel:
-    """The model of a run.
-
-    Raises:
-        ConfigError: options that are missing or not in order, a line each.
-    """
+    """The model of a run. Raises ConfigError: options that are missing or not in order, a line each."""
     problems = []
     if not MODEL_NAME.fullmatch(options.model):
         problems.append(f"--model is {options.model!r}; expected ORG/NAME as on the Hub, such as facebook/opt-125m")

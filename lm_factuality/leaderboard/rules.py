@@ -23,8 +23,7 @@ class TaskRules(BaseModel):
     ``benchmark`` is the kind that its results must be of, None for any. ``headline`` is the score that it is ranked by, None if
     it is not ranked. ``documents`` is how many it has, ``digest`` their hash (see ``documents``; None where the rules do not know
     it), ``git_blob`` the file's. ``metadata`` and ``generation_kwargs`` are what the results must say; a null stands for nothing
-    said. ``judge_prompts`` are the prompts that a judge is asked with and their hashes, none where nobody judges.
-    """
+    said. ``judge_prompts`` are the prompts that a judge is asked with and their hashes, none where nobody judges."""
 
     model_config = STRICT
 
@@ -49,8 +48,7 @@ class Rules(BaseModel):
     ``any``, or ``published`` (measured on FELM as published). ``chat_template`` and ``system_instruction`` say whether a run may
     have one, ``adapters`` whether the model may be a checkpoint with something added to it, ``backends`` by which of lm_eval's it
     may be run (default: those that score a checkpoint as it is). ``lm_eval_versions`` are the beginnings of those taken, from
-    ``lm_eval_minimum`` on. In the file, ``all_tasks`` holds what the tasks have in common.
-    """
+    ``lm_eval_minimum`` on. In the file, ``all_tasks`` holds what the tasks have in common."""
 
     model_config = STRICT
 
@@ -109,11 +107,7 @@ def rules_folder(chosen: Path | None = None) -> Path:
 
 
 def leaderboard_names(folder: Path | None = None) -> list[str]:
-    """The leaderboards that there are rules for, in ``folder`` or in the suite.
-
-    Raises:
-        ConfigError: ``folder`` has no rules.
-    """
+    """The leaderboards that there are rules for, in ``folder`` or in the suite. Raises ConfigError: ``folder`` has no rules."""
     found = sorted(path.stem for path in rules_folder(folder).glob("*.yaml"))
     if not found:
         raise ConfigError(f"{rules_folder(folder)}: no rules of a leaderboard here; expected NAME.yaml")
@@ -121,11 +115,8 @@ def leaderboard_names(folder: Path | None = None) -> list[str]:
 
 
 def read_rules(name: str, folder: Path | None = None) -> Rules:
-    """The rules of the leaderboard called ``name``, from ``folder`` or the suite.
-
-    Raises:
-        ConfigError: there is none, or its file is not in order.
-    """
+    """The rules of the leaderboard called ``name``, from ``folder`` or the suite. Raises ConfigError: there is none, or its file
+    is not in order."""
     known = leaderboard_names(folder)
     if name not in known:
         raise ConfigError(f"no leaderboard is called {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")

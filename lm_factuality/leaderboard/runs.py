@@ -120,11 +120,7 @@ def thinking_tokens_of(task: TaskResult) -> int:
 
 
 def read_runs(folder: Path, submission: Submission) -> list[Run]:
-    """The run of each results file of a submission.
-
-    Raises:
-        Refused: there is none, or one is not as lm_eval writes it.
-    """
+    """The run of each results file of a submission. Raises Refused: there is none, or one is not as lm_eval writes it."""
     names = [each.path for each in submission.files if Path(each.path).name.startswith("results_")]
     if not names:
         raise Refused(Refusal("RESULTS_INVALID", "results", "no results_*.json; pack the results again"))

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lm_factuality.benchmarks.felm.claims import split_claims, to_line
 from lm_factuality.benchmarks.felm.metrics import to_report
-from lm_factuality.benchmarks.felm.outputs import judge_outputs, read_outputs
-from lm_factuality.benchmarks.felm.rows import read_rows
+from lm_factuality.benchmarks.felm.rows import read_rows, split_claims, to_line
+from lm_factuality.benchmarks.felm.verdicts import judge_outputs, read_outputs
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness import suite_task
 from lm_factuality.harness.run import run

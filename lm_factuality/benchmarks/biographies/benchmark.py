@@ -9,8 +9,7 @@ from markupsafe import Markup
 from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS, SETTINGS
 from lm_factuality.benchmarks.biographies.generations import SOURCES
 from lm_factuality.benchmarks.biographies.judging import AmbigBio, generation
-from lm_factuality.benchmarks.biographies.people import PEOPLE
-from lm_factuality.benchmarks.biographies.recount import recount
+from lm_factuality.benchmarks.biographies.recount import PEOPLE, recount
 from lm_factuality.benchmarks.biographies.summary import SCORES
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
 from lm_factuality.benchmarks.biographies.viewer import align, build_page, page_content, statuses

@@ -2,8 +2,7 @@
 
 ``fixed`` reads every way in which models cite: ``[1][2]``, ``[1, 2]``, ``[1-3]``, ``[1],[2]``, ``[1]-[3]``, ``[Document 1]``,
 also behind the full stop and in a line of their own, in all lines. ``code`` reads as the authors do with ALCE's scorer: the first
-line only, of a bracket its first number only, three citations a sentence at most, and ``[0]`` as the last passage.
-"""
+line only, of a bracket its first number only, three citations a sentence at most, and ``[0]`` as the last passage."""
 
 import re
 from collections.abc import Callable
@@ -53,8 +52,7 @@ def cited_sentences(generation: Generation, protocol: Protocol, split: Splitter 
     """The sentences of a response as ``protocol`` reads them; ``split`` cuts one line into sentences.
 
     A thought without an end has none. Under ``code`` a dangling citation leaves the sentence without any, for it is then not
-    supported and none of its citations counts.
-    """
+    supported and none of its citations counts."""
     if without_thinking(generation.output) is None:
         return []
     passages = len(generation.passages)

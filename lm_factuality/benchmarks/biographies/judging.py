@@ -12,8 +12,7 @@ from judges.lexical.facts import split_facts
 from judges.verify import PAGE_CLAIMS
 from lm_factuality.benchmarks.biographies import matrix, method
 from lm_factuality.benchmarks.biographies.decompose import DECOMPOSE, GROUP, most_facts
-from lm_factuality.benchmarks.biographies.generations import from_doc
-from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
+from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, from_doc
 from lm_factuality.benchmarks.biographies.summary import Row, summarise
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, to_record
 from lm_factuality.ground.console import counted, interval, shown

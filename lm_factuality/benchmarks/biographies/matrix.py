@@ -13,7 +13,7 @@ from pydantic import Field
 from judges.answers import BLANKS, Answer
 from judges.typed import Reply, Typed
 from judges.verify import NOT_SUPPORTED, PAGE_TOKENS, SUPPORTED, UNSCORED, numbers_exist, page_subject, parts, stated
-from lm_factuality.benchmarks.biographies.pages import Pages, nearest
+from lm_factuality.benchmarks.biographies.generations import Pages, nearest
 from lm_factuality.benchmarks.biographies.scores import NO_PAGE
 from lm_factuality.benchmarks.biographies.types import Fact, Judgement, Outcome
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking

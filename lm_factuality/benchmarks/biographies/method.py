@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from lm_factuality.benchmarks.biographies import decompose, matrix
 from lm_factuality.benchmarks.biographies.decompose import is_abstention
+from lm_factuality.benchmarks.biographies.generations import EVIDENCE, DocumentPages, Pages
 from lm_factuality.benchmarks.biographies.link import check, link
-from lm_factuality.benchmarks.biographies.pages import EVIDENCE, DocumentPages, Pages
 from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking

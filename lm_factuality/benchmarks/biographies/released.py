@@ -1,10 +1,9 @@
 """The authors' figures out of their decision files, and the same without what their script leaves unsaid.
 
 ``code`` gives the released figures: FActScore over the facts as decomposed, D-FActScore over those that came back from grouping
-(the first fact of nearly every response did not), responses of which none came back dropped from its mean. ``fixed`` divides
-by the facts as the paper's definition does: a fact that grouping lost is unscored, one that it made up counts nowhere, a response
-without a fact left is unscored, and the worst and the best case say what all of that could amount to.
-"""
+(the first fact of nearly every response did not), responses of which none came back dropped from its mean. ``fixed`` divides by
+the facts as the paper's definition does: a fact that grouping lost is unscored, one that it made up counts nowhere, a response
+without a fact left is unscored, and the worst and the best case say what all of that could amount to."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence

@@ -3,8 +3,7 @@
 The YAML uses lm_eval's own keys where it has them (``dataset_path``, ``dataset_kwargs``, ``test_split``, ``doc_to_text``,
 ``doc_to_choice``, ``doc_to_target``) and ``metadata`` for the rest: ``source`` (a name of the registry), ``columns``,
 ``spacing``, ``window``, ``join`` and ``delimiter`` (see ``joining``), ``protocol``, ``dola_prefix`` (the column of prefixes by
-that protocol, if another), ``caution``.
-"""
+that protocol, if another), ``caution``."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

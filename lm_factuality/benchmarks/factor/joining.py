@@ -3,8 +3,7 @@
 ``delimiter``, for rows of one's own: both as they are, with the delimiter between them where neither brings white space.
 ``authors``, for the published files: as the authors' script does, a space that ends the prefix moves to the front of the
 completion, whose own leading spaces go; any other prefix is joined as it is. ``dola``, of the protocol of that name: as DoLa's
-script does, one space more, whatever the two end and begin with.
-"""
+script does, one space more, whatever the two end and begin with."""
 
 import logging
 import re

@@ -11,8 +11,7 @@ from markupsafe import Markup
 from lm_factuality.benchmarks.chosen import Chosen, Entry, series, shown_scores, without_retrieval
 from lm_factuality.benchmarks.declaration import PERPLEXITY, Sample, Samples, Score
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
-from lm_factuality.benchmarks.factor.known import known_of
-from lm_factuality.benchmarks.factor.metrics import FINER, MARGIN_VERSUS, SCORES, VERSUS, true_bytes
+from lm_factuality.benchmarks.factor.metrics import FINER, MARGIN_VERSUS, SCORES, VERSUS, known_of, true_bytes
 from lm_factuality.benchmarks.pairs import adjusted
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render

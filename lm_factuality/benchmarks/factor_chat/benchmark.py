@@ -11,8 +11,7 @@ from judges.templates import Prompts
 from lm_factuality.benchmarks.audit import HIGHEST_LOGPROB, OTHER_REQUEST, UNKNOWN_REQUESTS, Expected, PromptAudit, requests_of
 from lm_factuality.benchmarks.chosen import Chosen, Entry, shown_scores
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample, Samples
-from lm_factuality.benchmarks.factor_chat.metrics import POSITION, SCORES, bins_of, row_metrics
-from lm_factuality.benchmarks.factor_chat.questions import PROTOCOLS
+from lm_factuality.benchmarks.factor_chat.metrics import POSITION, PROTOCOLS, SCORES, bins_of, row_metrics
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.plots import Dot, Point, scatter

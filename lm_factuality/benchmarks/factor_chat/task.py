@@ -9,8 +9,7 @@ from judges.templates import Prompts
 from lm_factuality.benchmarks.factor.corpus import Corpus, parse_corpus
 from lm_factuality.benchmarks.factor.task import FactorTask
 from lm_factuality.benchmarks.factor_chat.benchmark import BENCHMARK
-from lm_factuality.benchmarks.factor_chat.metrics import POSITION, row_metrics
-from lm_factuality.benchmarks.factor_chat.questions import CENTRE, LETTERS, PROTOCOLS
+from lm_factuality.benchmarks.factor_chat.metrics import CENTRE, LETTERS, POSITION, PROTOCOLS, row_metrics
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness import answers
 from lm_factuality.harness.outputs import WordAnswer

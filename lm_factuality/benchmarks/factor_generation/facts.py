@@ -8,8 +8,7 @@ alone.
 Which of a row's false completions is taken, the paper does not say. Here it is the first one, in the order of the file, that
 leaves something to generate; or the first such one of an error type, if one is asked for.
 
-A judge sees the stem with what the model made of it, up to the end of the sentence.
-"""
+A judge sees the stem with what the model made of it, up to the end of the sentence."""
 
 import re
 from collections.abc import Sequence
@@ -39,8 +38,7 @@ class Edit:
 
     ``stem`` holds the words that both begin with, as the true one spaces them, empty where there are none; ``true_edit`` and
     ``false_edit`` what follows in each, up to where they agree again and with at least a word in both; ``problem`` says why no
-    model can be asked to choose between them, empty if one can.
-    """
+    model can be asked to choose between them, empty if one can."""
 
     true: str
     false: str
@@ -124,8 +122,7 @@ def complete(stem: str, generation: str) -> str | None:
     or nothing but a thought without an end (see ``why_none``).
 
     Tokenizers of the SentencePiece kind lose the space before a generation, so one that begins with a letter or digit is taken to
-    begin a new word.
-    """
+    begin a new word."""
     continuation = generation.strip("\n").split("\n", 1)[0]
     if without_thinking(generation) is None or not _LETTER.search(continuation):
         return None

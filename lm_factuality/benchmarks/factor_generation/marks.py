@@ -5,8 +5,7 @@ each generation: does the finished sentence (to word overlap: what the model wro
 fact, and does it support the false one? The wording with the higher score wins if that score is enough for "supported";
 otherwise, and where both score the same, the generation is neutral. So a generation that violates the fact in words of its own is
 neutral to this judge, not false: it sees only the row's own false wording. Wordings that do not differ in a content word ("he"
-and "she", "is" and "is not") are beyond word overlap, and their generations are unscored.
-"""
+and "she", "is" and "is not") are beyond word overlap, and their generations are unscored."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Any
 from lm_factuality.benchmarks.asked import Answers, Item, People, load_questions, relabelling
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample
 from lm_factuality.benchmarks.felm import metrics
-from lm_factuality.benchmarks.felm.certify import SETTINGS
+from lm_factuality.benchmarks.felm.judging import SETTINGS
 from lm_factuality.benchmarks.felm.page import LEAD, SAMPLES, sections
 from lm_factuality.benchmarks.felm.rows import FELM
 from lm_factuality.harness.outputs import TaskResult

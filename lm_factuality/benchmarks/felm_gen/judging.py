@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel
 
 from lm_factuality.benchmarks.felm_gen import metrics, steps
-from lm_factuality.benchmarks.felm_gen.answers import no_answer, to_answer, why_none
-from lm_factuality.benchmarks.felm_gen.steps import Cut, CutReply, Marks, MarksReply
+from lm_factuality.benchmarks.felm_gen.steps import Cut, CutReply, Marks, MarksReply, no_answer, to_answer, why_none
 from lm_factuality.ground.console import counted, shown
 from lm_factuality.ground.records import to_model
 from lm_factuality.harness.generation import Docs, Table, Verdict

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from jinja2 import TemplateError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from lm_factuality.benchmarks.biographies.generations import to_doc
-from lm_factuality.benchmarks.biographies.pages import DOCUMENTS, EVIDENCE
+from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, to_doc
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
 from lm_factuality.benchmarks.factor.corpus import Column, Corpus, TableYaml, metadata_of, read_yaml, to_corpus
 from lm_factuality.benchmarks.factor.load import column_names, find_table
@@ -142,11 +141,8 @@ def open_knowledge(path: Path) -> Knowledge | Index:
 
 def read_rows(task: LongFormTask, known: Known, data_dir: str | None) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The documents, and what results say of the data. ``text`` is what the model sees, ``evidence`` where passages come from.
-
-    Raises:
-        ConfigError: a column that is not there, or a template that fails.
-        DataError: rows that cannot be used; each is named.
-    """
+    Raises ConfigError: a column that is not there, or a template that fails. Raises DataError: rows that cannot be used; each is
+    named."""
     table, about = _longfact(task, data_dir) if task.metadata.longfact else find_table(task.table, data_dir)
     refuse(table.problems)
     names, where = column_names(table), task.table.where

@@ -7,8 +7,7 @@ from typing import Any
 from lm_eval.api.instance import Instance
 
 from lm_factuality.benchmarks.perplexity.benchmark import BENCHMARK, row_metrics
-from lm_factuality.benchmarks.perplexity.corpus import parse_texts
-from lm_factuality.benchmarks.perplexity.documents import load_texts, text_suspicions
+from lm_factuality.benchmarks.perplexity.documents import load_texts, parse_texts, text_suspicions
 from lm_factuality.harness import rolling
 from lm_factuality.harness.outputs import ScoredText
 from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, shortened, without_chat

@@ -4,8 +4,7 @@ model's rank is one more than the number of models that are surely better.
 Model A is surely better than B if A's whole interval lies on the better side of B's. An interval is the 95% interval of the
 score. Where rows are unscored, its worse end reaches to the score if all of them were wrong, and its better end is that score:
 whatever the rows would have given, the better end of an interval over all of them lies no lower. So leaving rows unscored never
-wins a rank. A rank says how many models are ahead beyond doubt, not who is ahead by luck.
-"""
+wins a rank. A rank says how many models are ahead beyond doubt, not who is ahead by luck."""
 
 import hashlib
 import json
@@ -80,8 +79,7 @@ class Entry:
 
     ``folder`` is what the site calls it, ``digest`` a hash of all its files, ``date`` when it was run (ISO 8601, UTC),
     ``settings`` by task what can change a score, ``files`` (path, SHA-256, bytes). One with ``problems`` (code, sentence) is
-    refused and has no scores. ``rerun`` says what came of running a part of it again, empty if nobody did.
-    """
+    refused and has no scores. ``rerun`` says what came of running a part of it again, empty if nobody did."""
 
     folder: str
     digest: str
@@ -143,11 +141,7 @@ ENTRIES = TypeAdapter(Entry)  # by which the cache keeps them as JSON
 
 
 def digest_of(folder: Path) -> str:
-    """A hash of the names and bytes of all files in ``folder``, and of where links lead.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
+    """A hash of names and bytes of all files in ``folder``, and of where links lead. Raises OSError: a file cannot be read."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         kind = "link" if path.is_symlink() else "file" if path.is_file() else "folder"

@@ -3,7 +3,7 @@
 import pytest
 
 from lm_factuality.benchmarks.audit import Expected
-from lm_factuality.benchmarks.factor.audit import FactorAudit
+from lm_factuality.benchmarks.factor.benchmark import FactorAudit
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.joining import Join, first_seam, odd_seams, tokenizer_of
 from lm_factuality.benchmarks.factor.rows import make_row

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from lm_factuality.benchmarks.factor_chat.questions import probabilities, read_word
+from lm_factuality.benchmarks.factor_chat.metrics import probabilities, read_word
 from lm_factuality.harness.outputs import WordAnswer
 
 TRUE_FALSE, LETTERS = ("True", "False"), ("A", "B", "C", "D")

@@ -133,11 +133,8 @@ def _shown(scores: Scores | None) -> Mapping[str, Any] | None:
 def write_page(
     path: Path, biographies: Sequence[JudgedBiography], title: str, protocol: str = "paper", linking: str | None = None
 ) -> None:
-    """Writes the page to ``path``; ``protocol`` and ``linking`` are those that the biographies were judged with.
-
-    Raises:
-        DataError: ``path`` cannot be written.
-    """
+    """Writes the page to ``path``; ``protocol`` and ``linking`` are those that the biographies were judged with. Raises
+    DataError: ``path`` cannot be written."""
     write_text(path, build_page(page_content(biographies, title, protocol, linking)))
 
 

@@ -26,8 +26,7 @@ class Point:
     """A model on a corpus: accuracy in percent beside perplexity; None stands for what is not known.
 
     ``ends`` are those of the accuracy's 95% interval, ``num_tokens`` is what its tokenizer makes of the corpus, ``name`` and
-    ``variant`` are those of its results file, and ``scored`` has what the rows contribute to the accuracy.
-    """
+    ``variant`` are those of its results file, and ``scored`` has what the rows contribute to the accuracy."""
 
     task: str
     model: str
