@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,8 @@ from lm_factuality.harness.internals import internal
 _PATHS = ("/", "./", "../", "~")  # how a path begins that is no name on the Hub
 _WRITTEN = ("folder", "dir", "cache", "store")  # how an argument ends that may name what is yet to be made
 _LOADING = ("hf", "vllm", "sglang")  # how classes begin that take a checkpoint's name on the Hub, or its folder
-_DEVICES = ("nvidiactl", "nvidia0", "dxg", "kfd")  # below /dev where CUDA or ROCm has something to work with
+_DEV = Path("/dev")
+_DEVICES = ("nvidiactl", "nvidia0", "dxg", "kfd")  # there where CUDA or ROCm has something to work with
 _BUILDS = {"corpus", "generate", "select", "choose"}  # sections of factor-gen's configs
 _COMMON = (
     *("version", "license", "description", "caution", "data_dir", "source", "pretrained", "tokenizer", "chat_template_args"),
@@ -42,9 +44,20 @@ def check_model(name: str, arguments: Mapping[str, Any], device: str) -> None:
     if isinstance(checkpoint, str) and name.startswith(_LOADING) and "://" not in checkpoint:
         _check_checkpoint(checkpoint, arguments)
     device = str(arguments.get("device") or device)
-    has_gpu = sys.platform != "linux" or any(Path("/dev", each).exists() for each in _DEVICES)
+    has_gpu = sys.platform != "linux" or any((_DEV / each).exists() for each in _DEVICES)
     if device.startswith("cuda") and not (has_gpu and os.environ.get("CUDA_VISIBLE_DEVICES", "0") not in ("", "-1")):
         raise ModelError(f"--device {device}: this machine shows no GPU; leave --device out, or use --device cpu")
+    number, count = re.fullmatch(r"cuda:(\d+)", device), _num_gpus()
+    if number and count and int(number[1]) >= count:
+        there = ", ".join(f"cuda:{each}" for each in range(count))
+        raise ModelError(f"--device {device}: no such GPU, and lm_eval would take the first instead; found {there}")
+
+
+def _num_gpus() -> int:
+    """As many as CUDA shows a process; 0 where only CUDA could tell."""
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return len(visible.split(","))
+    return len([each for each in _DEV.glob("nvidia*") if each.name[6:].isdecimal()])
 
 
 def _check_checkpoint(name: str, arguments: Mapping[str, Any]) -> None:

@@ -112,10 +112,20 @@ def test_groups_that_are_written_out_within_a_group_are_lm_evals_to_read(said, t
     assert "did you mean sample_factor" in said("--tasks", "mine", "--include_path", str(tmp_path))
 
 
-def test_a_gpu_that_is_not_there(said, monkeypatch):
-    monkeypatch.setattr(before, "_DEVICES", ("no_such_device",))
+def test_a_gpu_that_is_not_there(said, monkeypatch, tmp_path):
+    monkeypatch.setattr(before, "_DEV", tmp_path)
     monkeypatch.setattr(before.sys, "platform", "linux")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert "--device cuda:0: this machine shows no GPU" in said("--tasks", "sample_factor", "--device", "cuda:0")
+    for name in ("nvidiactl", "nvidia0", "nvidia1", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    for device in ("cuda", "cuda:1"):
+        with pytest.raises(AssertionError, match="goes on to load"):
+            said("--tasks", "sample_factor", "--device", device)
+    assert "--device cuda:2: no such GPU" in (told := said("--tasks", "sample_factor", "--device", "cuda:2"))
+    assert "found cuda:0, cuda:1" in told
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert "found cuda:0" in said("--tasks", "sample_factor", "--device", "cuda:1")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -163,12 +162,11 @@ WIDE = 384  # positions that share one masked attention at most
 class Block:
     """Queries that attend to the same keys; both are counted from the first position of the stretch's path.
 
-    ``queries`` is one slice, ``keys`` are the path to its first position and itself, as slices in order of depth.
-    ``query_ends`` and ``key_ends`` are the ends of their subtrees and ``*_depth`` their depths, shapes [queries] and [keys].
+    ``queries`` is one slice, ``key_numbers`` are the path to its first position and itself, in order of depth, ``key_ends`` the
+    ends of their subtrees, and ``*_depth`` depths, shapes [queries] and [keys].
     """
 
     queries: slice
-    keys: tuple[slice, ...]
     key_numbers: Ints
     key_ends: Ints
     query_depth: Ints
@@ -178,11 +176,6 @@ class Block:
     def is_whole_chain(self) -> bool:
         """Whether the block is one unbroken path from the first token of an input on: plain causal attention."""
         return len(self.key_depth) == len(self.query_depth) and bool(np.all(np.diff(self.query_depth) == 1))
-
-    def allowed(self) -> Bools:
-        """Which key comes before which query in an input, or is the query itself, shape [queries, keys]."""
-        numbers = np.arange(self.queries.start, self.queries.stop)[:, None]
-        return (self.key_numbers[None, :] <= numbers) & (numbers < self.key_ends[None, :])
 
 
 def blocks(forest: Forest, stretch: Stretch) -> list[Block]:
@@ -212,12 +205,4 @@ def _runs(bounds: Sequence[int], depth: Ints) -> list[tuple[int, int]]:
 
 def _block(start: int, stop: int, depth: Ints, end: Ints) -> Block:
     keys = np.concatenate([np.flatnonzero(end[:start] > start), np.arange(start, stop)])
-    stretches = np.split(keys, np.flatnonzero(np.diff(keys) != 1) + 1)
-    return Block(
-        slice(start, stop),
-        tuple(slice(int(each[0]), int(each[-1]) + 1) for each in stretches),
-        keys,
-        end[keys],
-        depth[start:stop],
-        depth[keys],
-    )
+    return Block(slice(start, stop), keys, end[keys], depth[start:stop], depth[keys])
