@@ -1,6 +1,8 @@
-"""Tables for the terminal."""
+"""What a terminal shows: tables, and lines of a log that come once."""
 
+import logging
 import math
+import os
 from collections.abc import Mapping, Sequence
 
 from lm_factuality.ground.errors import printable
@@ -60,3 +62,18 @@ def counted(counts: Mapping[str, int]) -> str:
 def plural(count: int, word: str) -> str:
     """``1 model``, ``2,000 models``."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def is_first_process() -> bool:
+    """Whether this is the process, of several that share a run, which writes its results."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+_told: set[str] = set()
+
+
+def tell_once(logger: logging.Logger, text: str, level: int = logging.WARNING) -> None:
+    """Logs ``text`` once, however often it is said, and of several processes in the first alone."""
+    if text not in _told and is_first_process() and logger.isEnabledFor(level):
+        _told.add(text)
+        logger.log(level, "%s", text)

@@ -118,15 +118,13 @@ def interval(
     return low + (high - low) * ends[0], low + (high - low) * ends[1]
 
 
-def pooled_stderr(
-    rows: Sequence[Sequence[float]], value: Callable[[Sequence[float]], float], resamples: int = 1000, seed: int = 0
-) -> float:
+def pooled_stderr(rows: Sequence[Sequence[float]], value: Callable[[Sequence[float]], float]) -> float:
     """The bootstrap standard error of a score of pooled counts; NaN below two rows.
 
     ``rows`` have the counts of one cluster each; ``value`` makes the score out of their column sums. Draws for which the score is
     not defined are left out.
     """
-    draws = _pooled_draws(rows, value, resamples, seed)
+    draws = _pooled_draws(rows, value, 1000, 0)
     return float(np.std(draws, ddof=1)) if len(rows) > 1 and len(draws) > 1 else math.nan
 
 

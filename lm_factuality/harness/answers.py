@@ -139,10 +139,8 @@ class _Server:
         answered = {number: reply for number, reply in enumerate(replies) if reply.text is not None and had_room}
         wanted = [number for number in range(len(asked)) if number not in answered]
         answered |= zip(wanted, self._send([asked[number] for number in wanted], {}), strict=True)
-        return [self._by_text(answered[number]) for number in range(len(asked))]
-
-    def _by_text(self, reply: Answer) -> WordAnswer:
-        return WordAnswer(None, thinking.within_limits(self._lm, reply.text or "", *self._arguments), reply.error or "")
+        texts = (thinking.within_limits(self._lm, answered[place].text or "", *self._arguments) for place in range(len(asked)))
+        return [WordAnswer(None, text, answered[place].error or "") for place, text in enumerate(texts)]
 
     def _send(self, asked: Sequence[Instance], extra: Mapping[str, Any]) -> list[Answer]:
         """A reply to each, from lm_eval's response cache where it has it; one with an error where there is none."""
@@ -152,12 +150,11 @@ class _Server:
         replies: dict[int, Answer] = cached(self._lm, "generate_until", keys)
         if missing := [number for number in range(len(asked)) if number not in replies]:
             with self._whole_replies():
-                calls = asyncio.run(self._call_all([(self._message(asked[number].args[0]), keys[number]) for number in missing]))
+                prompts = [(asked[number].args[0], keys[number]) for number in missing]
+                encoded = self._encoder.tokens if self._encoder else str
+                calls = asyncio.run(self._call_all([(encoded(p) if isinstance(p, str) else p, key) for p, key in prompts]))
             replies |= zip(missing, calls, strict=True)
         return [replies[number] for number in range(len(asked))]
-
-    def _message(self, prompt: Any) -> Any:
-        return self._encoder.tokens(prompt) if self._encoder and isinstance(prompt, str) else prompt
 
     @contextlib.contextmanager
     def _whole_replies(self) -> Iterator[None]:

@@ -28,11 +28,12 @@ from judges.backends.server import require_key
 from judges.certificates import find_certificate
 from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge
+from lm_factuality.ground.console import is_first_process
 from lm_factuality.ground.errors import BackendDown, ConfigError, FactualityError
 from lm_factuality.ground.files import parse_json, write_lines
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.harness.generation import Generation, Verdict, refuse_unable, to_line
-from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, is_first_process
+from lm_factuality.harness.suite_task import Report, Settings, SuiteTask
 
 logger = logging.getLogger(__name__)
 

@@ -143,15 +143,11 @@ def date_in_name(results: Path) -> str:
 
 def samples_beside(results: Path, task: str) -> Path | None:
     """The samples of a task of a run: ``samples_TASK_DATE.jsonl`` beside its results; None where the run kept none."""
-    return _beside(results, f"samples_{task}", ".jsonl")
+    return beside(results, f"samples_{task}", ".jsonl")
 
 
-def corrected_beside(results: Path, task: str) -> Path | None:
-    """What ``lm-factuality people correct`` wrote of a task beside its results, if it has."""
-    return _beside(results, f"corrected_{task}", ".json")
-
-
-def _beside(results: Path, name: str, ending: str) -> Path | None:
+def beside(results: Path, name: str, ending: str) -> Path | None:
+    """The file of that name beside a run's results, if there is one; the date that they share stands before the ``ending``."""
     date = date_in_name(results)
     found = results.parent / f"{name}_{date}{ending}"
     return found if date and found.is_file() else None

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from judges.config import load_judge_config
+from lm_factuality.ground.console import is_first_process
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import check_writable
 from lm_factuality.ground.secrets import secrets_within
@@ -75,7 +76,7 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
         load_judge_config(str(judge))
 
     from lm_factuality.harness import judging, outputs
-    from lm_factuality.harness.suite_task import SuiteTask, is_first_process, run_tasks
+    from lm_factuality.harness.suite_task import SuiteTask, run_tasks
     from lm_factuality.harness.tasks import with_suite
 
     internal("lm_eval.utils:setup_logging")()
@@ -83,7 +84,8 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
     cache, output = given.value("use_cache"), given.value("output_path")
     SuiteTask.has_response_cache = bool(cache)
     if cache:
-        parsed.use_cache = f"{cache}-{_model_hash(given)}"
+        identity = json.dumps([given.value("model") or "hf", arguments_of_model], sort_keys=True, default=str)
+        parsed.use_cache = f"{cache}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
     folders = {Path(task).resolve().parent for task in tasks if task.endswith((".yaml", ".yml"))}
     if len(folders) == 1:
         parsed.metadata = {**metadata, YAML_FOLDER: str(folders.pop())}
@@ -107,16 +109,8 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
         outputs.write_retrieved(results, rows)
     for content in contents[:1]:
         unscored = {name: each.unscored for name, each in run_tasks.items()}
-        show(
-            Finished(
-                content,
-                max(saved, default=None),
-                Path(output) if saved else None,
-                unscored,
-                str(judge or ""),
-                bool(given.value("apply_chat_template")),
-            )
-        )
+        kept = max(saved, default=None), Path(output) if saved else None
+        show(Finished(content, *kept, unscored, str(judge or ""), bool(given.value("apply_chat_template"))))
     judging.raise_failures()
     if output and not saved and is_first_process():
         raise DataError(f"{output}: lm_eval saved no results; its log above says why")
@@ -199,11 +193,6 @@ def _refuse_secrets(given: _Options) -> None:
             f"--{place}: {what}, which lm_eval would write to the results file; set the environment variable of the backend "
             "instead (OPENAI_API_KEY for OpenAI-compatible servers, HF_TOKEN for the Hub)"
         )
-
-
-def _model_hash(given: _Options) -> str:
-    identity = json.dumps([given.value("model") or "hf", given.mapping("model_args")], sort_keys=True, default=str)
-    return hashlib.sha256(identity.encode()).hexdigest()[:12]
 
 
 def _results_files(output: str | None) -> set[Path]:

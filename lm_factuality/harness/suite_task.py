@@ -3,7 +3,6 @@
 import abc
 import contextlib
 import logging
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 
 from lm_factuality import __version__
+from lm_factuality.ground.console import tell_once
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.secrets import without_secrets
 from lm_factuality.ground.statistics import Aggregation, or_not_defined
@@ -34,11 +34,7 @@ _SHOWN = 300  # characters of a text that a report's example shows
 
 
 def _bring_stderr() -> str:
-    """An ``Aggregation`` brings its own standard error; lm_eval knows one for plain means and a fixed list of metrics alone.
-
-    Returns:
-        Why standard errors are absent, if they are.
-    """
+    """An ``Aggregation`` brings its own standard error; lm_eval knows those of a fixed list. Returns why there is none."""
     try:
         others = internal("lm_eval.evaluator_utils:stderr_for_metric")
     except ConfigError as error:
@@ -145,10 +141,10 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
                 "answer per prompt, so a second run would count the same answer several times; leave out --use_cache"
             )
         if caution := self.config.metadata.get("caution"):
-            _warn_once(f"{self.config.task}: {' '.join(str(caution).split())}")
+            tell_once(logger, f"{self.config.task}: {' '.join(str(caution).split())}")
         told(str(self.config.task)).is_shown = self.is_shown
         if _why_without:
-            _warn_once(f"standard errors are absent: {_why_without}")
+            tell_once(logger, f"standard errors are absent: {_why_without}")
         if self.generates:
             self.OUTPUT_TYPE = thinking.REQUEST_TYPE  # what lm_eval pads by when several processes share the work
         self.built()
@@ -242,7 +238,9 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         model = self.config.metadata.get("pretrained")
         has_template = bool(kwargs.get("apply_chat_template"))
         if self.instructs and model and not has_template and thinking.chat_template_of(str(model)):
-            _warn_once(f"{self.config.task}: {model} has a chat template, but is asked without it: add --apply_chat_template")
+            tell_once(
+                logger, f"{self.config.task}: {model} has a chat template, but is asked without it: add --apply_chat_template"
+            )
         if self.generates and (tokens := thinking.thinking_tokens(self.config.task, self.config.metadata, has_template)):
             self.config.metadata[thinking.SETTING] = tokens
         super().build_all_requests(cache_requests=False, **kwargs)
@@ -290,21 +288,6 @@ run_tasks: dict[str, Told] = {}  # by the name of each task that was made since 
 def told(task: str) -> Told:
     """What ``task`` tells."""
     return run_tasks.setdefault(task, Told())
-
-
-_warned: set[str] = set()
-
-
-def _warn_once(text: str) -> None:
-    """A warning once, however often a task is made, and of several processes by the first alone."""
-    if text not in _warned and is_first_process() and logger.isEnabledFor(logging.WARNING):
-        _warned.add(text)
-        logger.warning("%s", text)
-
-
-def is_first_process() -> bool:
-    """Whether this is the process, of several that share a run, which writes its results."""
-    return int(os.environ.get("RANK", "0")) == 0
 
 
 def build(task: type[ConfigurableTask], config: Mapping[str, Any], data_dir: str | None, limit: int | None = None) -> Any:

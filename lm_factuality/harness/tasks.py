@@ -3,7 +3,6 @@
 import logging
 import os
 from collections.abc import Container, Iterator, Sequence
-from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import yaml
 from lm_eval.tasks import TaskManager
 
+from lm_factuality.ground.console import tell_once
 from lm_factuality.ground.errors import ConfigError, FactualityError, did_you_mean
 from lm_factuality.ground.files import num_values
 from lm_factuality.ground.suite import MOST_VALUES, tasks_folder
@@ -104,7 +104,7 @@ def _load(path: Path, may_import: bool) -> dict[str, Any] | FactualityError:
                     f"{source}: !function {name}: Python that is not the suite's, so it was not imported; if you trust its "
                     "author, import it with --run-code"
                 )
-            _tell_once(f"{source}: importing {name}, as its !function says: Python that is not the suite's")
+            tell_once(logger, f"{source}: importing {name}, as its !function says: Python that is not the suite's")
         config: dict[str, Any] = load_yaml(path, resolve_func=True)
         if num_values(config, MOST_VALUES) > MOST_VALUES:
             raise ValueError(f"more than {MOST_VALUES:,} values once its aliases are followed")
@@ -174,8 +174,3 @@ def _scalars(node: yaml.Node | None) -> Iterator[yaml.ScalarNode]:
             waiting += found.value
         elif isinstance(found, yaml.MappingNode):
             waiting += [each for pair in found.value for each in pair]
-
-
-@cache
-def _tell_once(text: str) -> None:
-    logger.warning("%s", text)

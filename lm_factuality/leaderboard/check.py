@@ -13,7 +13,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from lm_factuality.ground.errors import ConfigError, DataError, FactualityError
-from lm_factuality.harness.outputs import TaskResult, corrected_beside
+from lm_factuality.harness.outputs import TaskResult, beside
 from lm_factuality.leaderboard.contents import check_contents
 from lm_factuality.leaderboard.judges import check_judge
 from lm_factuality.leaderboard.rows import check_rows
@@ -85,7 +85,7 @@ def _check_tasks(folder: Path, submission: Submission, runs: Sequence[Run], rule
 def check_correction(folder: Path, submission: Submission, results: Path, task: TaskResult) -> Iterator[Refusal]:
     """What of the corrected scores of a task does not follow from the sheet's key, the labels, and the draw of the sheet from its
     seed. Whether people said so, nobody can see from files."""
-    path = corrected_beside(results, task.task)
+    path = beside(results, f"corrected_{task.task}", ".json")
     if path is None:
         return
     try:

@@ -24,8 +24,7 @@ logger = logging.getLogger(__name__)
 TokenRequest = tuple[tuple[str, str] | None, list[int], list[int]]
 Answer = tuple[float, bool]
 
-_AUTO_TOKENS = {"cpu": 4096}  # tokens of a forward pass to begin with under batch_size=auto
-_AUTO_TOKENS_OF_ACCELERATORS = 65536
+_AUTO_TOKENS, _AUTO_TOKENS_OF_ACCELERATORS = 4096, 65536  # of a forward pass to begin with under batch_size=auto
 _MIN_TARGETS = 512  # positions that may need logits in any forward pass, and ...
 _SHARE_OF_TARGETS = 8  # ... one of so many in a large one
 
@@ -105,7 +104,7 @@ class HFTree(HFLM):  # type: ignore[misc]
         return [sequence[-(self.max_length + 1) :] for sequence in sequences], num_targets
 
     def _budget(self, forest: Forest) -> Budget:
-        auto = _AUTO_TOKENS.get(self.device.type, _AUTO_TOKENS_OF_ACCELERATORS)
+        auto = _AUTO_TOKENS if self.device.type == "cpu" else _AUTO_TOKENS_OF_ACCELERATORS
         longest = int(forest.depth.max(initial=0)) + 1
         tokens = auto if self.batch_size == "auto" else int(self.batch_size) * longest
         return Budget(tokens, max(_MIN_TARGETS, tokens // _SHARE_OF_TARGETS))

@@ -21,7 +21,7 @@ from lm_factuality.harness.outputs import (
     Corrected,
     ResultsFile,
     TaskResult,
-    corrected_beside,
+    beside,
     date_in_name,
     number_of,
     samples_beside,
@@ -69,7 +69,7 @@ def read_correction(path: Path) -> Correction:
 
 def corrected_scores(results: Path, task: str, samples: Path | None) -> Mapping[str, Corrected]:
     """The corrected scores of a task beside its results, if any. Raises DataError: unreadable, or of other samples."""
-    path = corrected_beside(results, task)
+    path = beside(results, f"corrected_{task}", ".json")
     if path is None:
         return {}
     found = read_correction(path)

@@ -9,9 +9,9 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from lm_factuality.benchmarks.factor.rows import Row
+from lm_factuality.ground.console import tell_once
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.sentences import SIGNS
 
@@ -120,9 +120,4 @@ def first_seam(rows: Sequence[Row], join: Join) -> str:
 
 def tell_seam(task: str, rows: Sequence[Row], join: Join) -> None:
     """Shows it in the log, once: a run makes its tasks before the model, and again with it."""
-    _tell(f"{task}: prefix and completion meet as {first_seam(rows, join)}")
-
-
-@cache
-def _tell(text: str) -> None:
-    logger.info("%s", text)
+    tell_once(logger, f"{task}: prefix and completion meet as {first_seam(rows, join)}", logging.INFO)
