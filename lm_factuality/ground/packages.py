@@ -68,10 +68,8 @@ def load_yaml(package: str, name: str) -> Any:
 
 
 def load_words(package: str) -> dict[str, str]:
-    """The lists of a package's ``words.txt``, by name, each as the alternatives of a regular expression: ``a|b|c``.
-
-    Empty lines stand between lists; in each the name is the first line, and its alternatives are indented below it.
-    """
+    """The lists of a package's ``words.txt``, by name, each as the alternatives of a regular expression: ``a|b|c``. Empty lines
+    stand between lists; in each the name is the first line, and its alternatives are indented below it."""
     found: dict[str, str] = {}
     lines = files(package).joinpath("words.txt").read_text(encoding="utf-8").split("\n")
     text = "\n".join(line for line in lines if not line.startswith("#"))

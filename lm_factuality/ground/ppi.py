@@ -8,8 +8,7 @@ between 0 (the judge is not believed at all, which leaves the labels alone) and 
 and Zrnic, 2023, arXiv 2311.01453).
 
 The package ppi-python does this for means of independent units. The scores here are ratios of sums, of units that come in
-clusters and were drawn by stratum; on the mean of independent units both agree (``tests/ground/test_ppi.py``).
-"""
+clusters and were drawn by stratum; on the mean of independent units both agree (``tests/ground/test_ppi.py``)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -162,8 +161,7 @@ class _Drawn:
         HC3 estimator of regressions). Student's t has the degrees of freedom that a variance of so many values with so long tails
         has (Satterthwaite's, with the kurtosis), of that part of the variance which comes from drawing labels. That labels of a
         stratum do not differ from the judge does not mean that none would: their variance is at least what it were if one more
-        had differed, as much as labels do from each other.
-        """
+        had differed, as much as labels do from each other."""
         means, deviations = self._centred((self.people - weight * self.judged) @ slope)
         labels = np.bincount(self.strata)
         judged = (self.extra * self._centred(self.judged @ slope)[1]) ** 2 if is_tuned else np.zeros(len(self.extra))

@@ -90,12 +90,10 @@ def bootstrap_interval(outcomes: Sequence[Outcome | None], resamples: int = 10_0
 def interval(
     value: float, stderr: float, low: float = -math.inf, high: float = math.inf, n: int = 0
 ) -> tuple[float, float] | None:
-    """The 95% interval of a score that lies between ``low`` and ``high``, by which every table, page and file shows it.
-
-    Between two bounds it is Wilson's, with as many trials as would give ``stderr`` (so clusters count: Dean and Pagano, 2015), or
-    ``n`` rows where all are at one end and ``stderr`` is 0. With a lower bound alone it is normal in the logarithm, otherwise
-    normal. None where rows that do not differ say nothing about the error.
-    """
+    """The 95% interval of a score that lies between ``low`` and ``high``, by which every table, page and file shows it. Between
+    two bounds it is Wilson's, with as many trials as would give ``stderr`` (so clusters count: Dean and Pagano, 2015), or ``n``
+    rows where all are at one end and ``stderr`` is 0. With a lower bound alone it is normal in the logarithm, otherwise normal.
+    None where rows that do not differ say nothing about the error."""
     if not 0 <= stderr <= _MOST or abs(value) > _MOST:
         return None
     is_certain = stderr <= _ROUNDING * max(1.0, abs(value))
@@ -119,11 +117,8 @@ def interval(
 
 
 def pooled_stderr(rows: Sequence[Sequence[float]], value: Callable[[Sequence[float]], float]) -> float:
-    """The bootstrap standard error of a score of pooled counts; NaN below two rows.
-
-    ``rows`` have the counts of one cluster each; ``value`` makes the score out of their column sums. Draws for which the score is
-    not defined are left out.
-    """
+    """The bootstrap standard error of a score of pooled counts; NaN below two rows. ``rows`` have the counts of one cluster each;
+    ``value`` makes the score out of their column sums. Draws for which the score is not defined are left out."""
     draws = _pooled_draws(rows, value, 1000, 0)
     return float(np.std(draws, ddof=1)) if len(rows) > 1 and len(draws) > 1 else math.nan
 

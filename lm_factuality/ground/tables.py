@@ -1,7 +1,6 @@
 """Tables from CSV, JSONL and Parquet files, every value as written: no guessed types, no "NA" turned into nothing.
 
-CSV and JSONL are read by hand, line by line: pyarrow stops at the first line that is not sound and guesses types.
-"""
+CSV and JSONL are read by hand, line by line: pyarrow stops at the first line that is not sound and guesses types."""
 
 import csv
 import gzip

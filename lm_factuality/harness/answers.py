@@ -3,8 +3,7 @@
 A local model scores each word as a continuation of the prompt. lm_eval's clients of servers send a prompt once and drop what is
 not text; here they send it with ``logprobs`` and the whole reply is read, so that the alternatives of the first token answer for
 chat models too. A server that refuses ``logprobs``, or leaves them out, is asked for text alone. All questions are under way at
-once, within the client's ``num_concurrent``, and each distinct one is sent once.
-"""
+once, within the client's ``num_concurrent``, and each distinct one is sent once."""
 
 import asyncio
 import contextlib

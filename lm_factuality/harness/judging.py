@@ -1,8 +1,7 @@
 """The judge inside an lm_eval run: a Filter that sees all generations of a task at once.
 
 The generations are on disk before the judge is asked. A judge that fails does not end the run: every verdict is then unscored
-with the reason, and ``raise_failures``, called when lm_eval is done, says which command judges what was kept.
-"""
+with the reason, and ``raise_failures``, called when lm_eval is done, says which command judges what was kept."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Settings of FELM that have nothing to add to a row ask the same as plainer ones: 2,946 of the 6,776 requests of its nine tasks.
 lm_eval hands a model the requests of all tasks together, so its ``generate_until`` is where they meet. The response cache lies
-above and the model's own batches below, and neither notices; samples hold every answer.
-"""
+above and the model's own batches below, and neither notices; samples hold every answer."""
 
 import json
 import logging

@@ -12,12 +12,9 @@ from lm_factuality.ground.files import write_lines
 
 
 class ScoredContinuation(NamedTuple):
-    """What a model says of one choice.
-
-    ``logprob`` is the sum of natural log-probabilities of its tokens, None if there is none; ``num_tokens`` is None
-    where the model's tokenizer is out of reach; ``truncated`` says that the beginning of the prefix was cut off;
-    ``problem`` says why there is no score, empty if there is one.
-    """
+    """What a model says of one choice. ``logprob`` is the sum of natural log-probabilities of its tokens, None if there is none;
+    ``num_tokens`` is None where the model's tokenizer is out of reach; ``truncated`` says that the beginning of the prefix was
+    cut off; ``problem`` says why there is no score, empty if there is one."""
 
     logprob: float | None
     is_greedy: bool
@@ -27,12 +24,10 @@ class ScoredContinuation(NamedTuple):
 
 
 class ScoredText(NamedTuple):
-    """What a model says of a text.
-
-    ``logprob`` is the sum of natural log-probabilities of its tokens, None if there is none; ``num_tokens`` is how many
-    were scored, ``num_windows`` in how many pieces, ``window`` the tokens that the model saw at once, which its own limit may
-    have made fewer than asked for: all None where the tokenizer is out of reach. ``problem`` says why there is no score.
-    """
+    """What a model says of a text. ``logprob`` is the sum of natural log-probabilities of its tokens, None if there is none;
+    ``num_tokens`` is how many were scored, ``num_windows`` in how many pieces, ``window`` the tokens that the model saw at once,
+    which its own limit may have made fewer than asked for: all None where the tokenizer is out of reach. ``problem`` says why
+    there is no score."""
 
     logprob: float | None
     num_tokens: int | None
@@ -42,12 +37,9 @@ class ScoredText(NamedTuple):
 
 
 class WordAnswer(NamedTuple):
-    """What a model answers to a question with given words for answers.
-
-    ``logprobs`` has the natural log-probability of each word, None for one that is not among the likeliest that a server names;
-    it is None as a whole where ``text``, what the model wrote, is to be read instead. ``problem`` says why there is no answer,
-    empty if there is one.
-    """
+    """What a model answers to a question with given words for answers. ``logprobs`` has the natural log-probability of each word,
+    None for one that is not among the likeliest that a server names; it is None as a whole where ``text``, what the model wrote,
+    is to be read instead. ``problem`` says why there is no answer, empty if there is one."""
 
     logprobs: tuple[float | None, ...] | None
     text: str = ""
@@ -84,8 +76,7 @@ class TaskResult:
     shares as shares, not per cent; a standard error that lm_eval gives as "N/A" is absent. ``num_samples`` is how many documents
     the task has, ``effective`` how many were run. ``metadata`` is the task's own, with its data, window, protocol and judge;
     ``config`` is the whole config, of which it is a part. ``samples`` is the file with the samples, None where the run kept
-    none; ``limit`` is lm_eval's ``--limit``, None for a whole run. ``corrected`` are the scores that people's labels correct.
-    """
+    none; ``limit`` is lm_eval's ``--limit``, None for a whole run. ``corrected`` are the scores that people's labels correct."""
 
     task: str
     kind: str
@@ -109,8 +100,7 @@ class ResultsFile:
     that does more than score), empty for none; ``backend`` is lm_eval's ``--model``. ``revision`` is the commit where lm_eval
     knows it, otherwise the name that was asked for; ``dtype`` is such as ``float32``. ``date`` is the start of the run in seconds
     since 1970, ``date_text`` what the file's name ends with, which the samples share. ``versions`` has those of ``lm_eval``,
-    ``transformers`` and ``suite`` (of the first of the suite's tasks). ``content`` is the whole file.
-    """
+    ``transformers`` and ``suite`` (of the first of the suite's tasks). ``content`` is the whole file."""
 
     path: Path
     content: Mapping[str, Any]

@@ -1,8 +1,7 @@
 """vLLM's prefix cache, tried before log-probabilities are taken from it.
 
 Positions in the cache are not computed again. What some versions then give as their log-probabilities is whatever their buffer
-held before (vLLM's issues 42019 and 42245); others leave the cache aside where log-probabilities of a prompt are asked for.
-"""
+held before (vLLM's issues 42019 and 42245); others leave the cache aside where log-probabilities of a prompt are asked for."""
 
 import logging
 import math

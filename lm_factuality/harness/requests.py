@@ -4,8 +4,7 @@ lm_eval hands ``process_results`` a log-likelihood and no token count, and its e
 context into the continuation, so that the usual request can score neither equation 1 nor what the authors' script scores.
 The evaluator looks a request type up as a method of the model; this module adds one to the base class of all models, which
 changes nothing for other requests. Models that tokenize (``TemplateLM``) are given token ids, encoded as the authors' script
-does: prefix and completion together, the completion being what follows as many tokens as the prefix alone has.
-"""
+does: prefix and completion together, the completion being what follows as many tokens as the prefix alone has."""
 
 import hashlib
 import logging

@@ -3,8 +3,7 @@
 lm_eval's own ``loglikelihood_rolling`` gives no token count, and its windows are disjoint: the first tokens of each have next
 to no context. Here a text is tokenized once, as the model's own tokenizer does, and every token is scored exactly once: the
 first window scores all its tokens, given the model's first token (``prefix_token_id``) alone; each later one the ``stride``
-tokens after the last that was scored, given the ``window - stride`` tokens before them, or more where the text ends.
-"""
+tokens after the last that was scored, given the ``window - stride`` tokens before them, or more where the text ends."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -73,11 +72,8 @@ def _cut(lm: TemplateLM, encoder: Encoder, instance: Instance) -> tuple[list[Enc
 
 
 def _score(lm: TemplateLM, pieces: Sequence[Encoded], disable_tqdm: bool) -> list[Answer]:
-    """Answers in order.
-
-    ``hf`` runs requests once whose tokens but the last are equal, and gives wrong sums if they are split into context and
-    continuation at different points, as windows of a repetitive text can be: those go in rounds of their own.
-    """
+    """Answers in order. ``hf`` runs requests once whose tokens but the last are equal, and gives wrong sums if they are split
+    into context and continuation at different points, as windows of a repetitive text can be: those go in rounds of their own."""
     rounds: list[dict[int, int]] = []  # what is run: hash of the tokens but the last, and length of the context
     members: list[list[int]] = []
     for index, piece in enumerate(pieces):

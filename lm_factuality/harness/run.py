@@ -1,8 +1,7 @@
 """``lm-factuality run``: lm_eval's own ``run``, with the suite's tasks and models registered and three traps closed.
 
 The traps: credentials in the model's arguments, which lm_eval writes to the results file; a response cache that does not
-know which model answered; an output folder that cannot be written, which lm_eval passes over with a warning.
-"""
+know which model answered; an output folder that cannot be written, which lm_eval passes over with a warning."""
 
 import contextlib
 import functools
@@ -56,12 +55,9 @@ class Finished:
 
 def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda finished: None) -> set[Path]:
     """Runs lm_eval with the command-line ``arguments`` that follow ``run``; returns the results files that it wrote. What came of
-    it is handed to ``show``, by the first of several processes, before the failures of judges are raised.
-
-    Raises:
-        ConfigError, DataError: as the module says, and for tasks that nobody knows.
-        BackendDown: a judge could not be asked; results and generations are saved.
-    """
+    it is handed to ``show``, by the first of several processes, before the failures of judges are raised. Raises ConfigError,
+    DataError: as the module says, and for tasks that nobody knows; BackendDown: a judge could not be asked; results and
+    generations are saved."""
     register_models()
     sys.argv = ["lm-factuality", "run", *arguments]
     parsed = internal("lm_eval._cli:HarnessCLI")().parse_args()

@@ -44,11 +44,9 @@ Found = Iterator[tuple[str, dict[str, Any] | FactualityError]]
 
 
 def find_configs(target: str, include_path: Sequence[str] = (), may_import: bool = False, within: tuple[str, ...] = ()) -> Found:
-    """(name, config or what is wrong with it) of every task that ``target`` stands for: a YAML, a task, a group or a tag.
-
-    With ``may_import`` the Python that a YAML of others names is imported, which is said before; without it, it is refused.
-    ``within`` names the groups and tags that led here, so that one which holds itself is an error and not a circle.
-    """
+    """(name, config or what is wrong with it) of every task that ``target`` stands for: a YAML, a task, a group or a tag. With
+    ``may_import`` the Python that a YAML of others names is imported, which is said before; without it, it is refused. ``within``
+    names the groups and tags that led here, so that one which holds itself is an error and not a circle."""
     if target in within:
         yield target, ConfigError(f"{target!r} holds itself, by way of {' > '.join((*within, target))}")
         return

@@ -2,8 +2,7 @@
 
 lm_eval applies a task's ``until`` and ``max_gen_toks`` to all that a model writes. Here they are for what it says: nothing stops
 it while it thinks, and it has ``thinking_tokens`` more. Samples hold what was written, thoughts included, up to where the answer
-ends by the task's limits; tasks read what was said (``hide_thoughts``).
-"""
+ends by the task's limits; tasks read what was said (``hide_thoughts``)."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence

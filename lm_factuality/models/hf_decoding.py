@@ -2,8 +2,7 @@
 
 What is contrasted is computed at the positions of ``hf-tree``'s forest that need logits, so that these models, too, share what
 requests have in common. ``generate_until`` decodes with the method: it sees what the model's own logits processors leave, and
-sampling sees what it leaves.
-"""
+sampling sees what it leaves."""
 
 import abc
 import functools

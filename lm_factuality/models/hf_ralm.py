@@ -1,8 +1,7 @@
 """lm_eval model ``hf-ralm``: a language model that is shown what a retriever finds, every few tokens.
 
 In-context RALM (Ram et al., 2023) as in FACTOR's sections 4.3 and 5.2, for every task of log-likelihoods: FACTOR, perplexity,
-lm_eval's own. All windows of a call are retrieved for at once and computed as one forest.
-"""
+lm_eval's own. All windows of a call are retrieved for at once and computed as one forest."""
 
 import logging
 from collections import Counter, defaultdict

@@ -30,12 +30,10 @@ _SHARE_OF_TARGETS = 8  # ... one of so many in a large one
 
 
 class HFTree(HFLM):  # type: ignore[misc]
-    """HFLM with its options and its scores; log-likelihood requests are computed as a forest of tokens.
-
-    ``batch_size`` is, as in HFLM, the number of inputs as long as the longest that a forward pass may hold; it is filled with
-    distinct tokens. With ``auto`` a pass begins large and is halved when memory runs out, as it is under any batch size. Models
-    whose positions cannot be shared (state-space, hybrid, encoder-decoder) are scored as HFLM does, with one warning.
-    """
+    """HFLM with its options and its scores; log-likelihood requests are computed as a forest of tokens. ``batch_size`` is, as in
+    HFLM, the number of inputs as long as the longest that a forward pass may hold; it is filled with distinct tokens. With
+    ``auto`` a pass begins large and is halved when memory runs out, as it is under any batch size. Models whose positions cannot
+    be shared (state-space, hybrid, encoder-decoder) are scored as HFLM does, with one warning."""
 
     name = "hf-tree"
 
@@ -157,11 +155,9 @@ class HFTree(HFLM):  # type: ignore[misc]
 
 
 class HFPrefixFree(HFTree):
-    """``hf-tree`` with an empty context in the place of every request's own; texts without one are scored as they are.
-
-    What it still gets right, a benchmark gives away without its documents: by common knowledge, or by how likely a sentence
-    sounds on its own.
-    """
+    """``hf-tree`` with an empty context in the place of every request's own; texts without one are scored as they are. What it
+    still gets right, a benchmark gives away without its documents: by common knowledge, or by how likely a sentence sounds on its
+    own."""
 
     name = "hf-prefix-free"
 

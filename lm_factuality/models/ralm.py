@@ -2,8 +2,7 @@
 
 Ram et al. (2023), section 3, with the stride and query length of FACTOR's section 4.3. A passage that is recognised as a part of
 the evaluated document bans its whole article, since another part of it may state the answer in other words. The document's own
-text is searched for before anything is retrieved, so that a ban does not hang on what a window happens to find.
-"""
+text is searched for before anything is retrieved, so that a ban does not hang on what a window happens to find."""
 
 from __future__ import annotations
 
@@ -93,11 +92,8 @@ Found = tuple[list[Hit], dict[Hit, str]]
 
 
 class Search:
-    """Retrieves for rows without the articles of their own ``documents``.
-
-    ``banned`` has for each row these articles, as far as the index has them, and the number of the passage by which each was
-    recognised.
-    """
+    """Retrieves for rows without the articles of their own ``documents``. ``banned`` has for each row these articles, as far as
+    the index has them, and the number of the passage by which each was recognised."""
 
     def __init__(self, index: Index, exclusion: Exclusion, documents: Mapping[Owner, EvaluatedDocument]) -> None:
         self._index, self._exclusion, self._documents = index, exclusion, documents
@@ -187,12 +183,10 @@ def augment(
     window: Window, document: Sequence[int], insertion: str, max_length: int, first_token: int | None, limit: int | None = None
 ) -> tuple[list[int], list[int]]:
     """(context, targets) in tokens, with the document's tokens in it; ``max_length`` is what the model takes as input, ``limit``
-    what the task lets it see of everything, targets included (the paper's cap of 1,024), None for no such cap.
-
-    ``paper``: the document stands before the text; of a text that does not fit beside it the beginning is left out. A first
-    token that the tokenizer sets before every text stays first. ``code``: the text is cut to ``max_length`` tokens, targets
-    included, and the document overwrites its beginning, which the model thus never sees, though there may have been room.
-    """
+    what the task lets it see of everything, targets included (the paper's cap of 1,024), None for no such cap. ``paper``: the
+    document stands before the text; of a text that does not fit beside it the beginning is left out. A first token that the
+    tokenizer sets before every text stays first. ``code``: the text is cut to ``max_length`` tokens, targets included, and the
+    document overwrites its beginning, which the model thus never sees, though there may have been room."""
     if not document:
         return window.before, window.targets
     targets = window.targets

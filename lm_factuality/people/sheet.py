@@ -35,12 +35,8 @@ class Pool:
 def read_pool(paths: Sequence[Path], task: str | None = None, questions: Sequence[str] = ()) -> Pool:
     """The units of results files (or folders of them), of samples files, or of data files; of several runs of one model the
     latest counts. ``task`` is needed where runs have several tasks that people can be asked about; ``questions`` restrict what is
-    asked.
-
-    Raises:
-        ConfigError: no such task or question, or several tasks and none is named.
-        DataError: a file cannot be used, or there is nothing in it that people can be asked.
-    """
+    asked. Raises ConfigError: no such task or question, or several tasks and none is named; DataError: a file cannot be used, or
+    there is nothing in it that people can be asked."""
     data = [path for path in paths if not _is_of_run(path)]
     if data and (len(data) < len(paths) or task):
         raise ConfigError(f"{data[0]}: no results or samples of a run; a data file is a source by itself, and has no --task")

@@ -2,8 +2,7 @@
 
 A file calls ``lmf.put(name, content)``: a page opened from a disk may run a script beside it, but not read a file. Per task there
 is ``docs`` (what rows are called) and, in chunks of ``CHUNK`` rows, the texts that all models share; per task and model what
-became of each row, and in chunks the details. So the first view is small however long the texts are.
-"""
+became of each row, and in chunks the details. So the first view is small however long the texts are."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

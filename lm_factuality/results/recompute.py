@@ -3,8 +3,7 @@ not follow from them; and what a results file says otherwise.
 
 What a model said is read from ``filtered_resps``: log-probabilities of choices and documents, outputs of FELM's judge. What a
 judge said is read from the verdict records there; nobody is asked again. What follows from a record, or has to be in it for the
-response that was given, is found again by the benchmark's ``recount``.
-"""
+response that was given, is found again by the benchmark's ``recount``."""
 
 import math
 from collections import defaultdict

@@ -35,11 +35,8 @@ class IndexFile:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All that is known about an index without opening its files.
-
-    ``content`` is a sum of what an index finds: of its passages, and their vectors if it is dense. The files of two builds of
-    the same passages may differ, it does not.
-    """
+    """All that is known about an index without opening its files. ``content`` is a sum of what an index finds: of its passages,
+    and their vectors if it is dense. The files of two builds of the same passages may differ, it does not."""
 
     kind: Literal["bm25", "dense"]
     parameters: Mapping[str, Any]

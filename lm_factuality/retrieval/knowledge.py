@@ -38,10 +38,8 @@ class KnowledgeManifest:
 
 
 class Knowledge:
-    """Pages by title. Files that FActScore made have no manifest.
-
-    Titles are looked up as they are, then as ``titles.spellings`` has them.
-    """
+    """Pages by title. Files that FActScore made have no manifest. Titles are looked up as they are, then as ``titles.spellings``
+    has them."""
 
     def __init__(self, path: str | Path) -> None:
         """Opens ``path`` for reading. Raises DataError: no SQLite file with ``documents(title, text)``, or unfinished."""

@@ -27,11 +27,9 @@ class Passage:
 
 @dataclass(frozen=True)
 class Fields:
-    """The columns or keys of a source that hold a passage's parts.
-
-    ``None`` stands for ``id`` and ``title`` where a source has them; a row without an id gets its number, counted from
-    1, and a row without a title gets none. A name that is given must be there.
-    """
+    """The columns or keys of a source that hold a passage's parts. ``None`` stands for ``id`` and ``title`` where a source has
+    them; a row without an id gets its number, counted from 1, and a row without a title gets none. A name that is given must be
+    there."""
 
     id: str | None = None
     title: str | None = None
@@ -40,10 +38,8 @@ class Fields:
 
 @dataclass(frozen=True)
 class SourceRecord:
-    """What a source was when it was read: its path as given, its size in bytes and the SHA-256 of its bytes.
-
-    A dataset of the Hub has the commit it was read at (``revision``) instead of size and sum.
-    """
+    """What a source was when it was read: its path as given, its size in bytes and the SHA-256 of its bytes. A dataset of the Hub
+    has the commit it was read at (``revision``) instead of size and sum."""
 
     path: str
     size: int | None = None
@@ -89,10 +85,8 @@ def to_passage(values: Mapping[str, Any], names: Fields, row: int, place: str) -
 
 
 def split_words(passage: Passage, words: int) -> Iterator[Passage]:
-    """Passages of ``words`` words, the last one perhaps shorter, with ids ``ID#0``, ``ID#1``, ...
-
-    Words are what white space separates, as in DPR's passages of 100 words; line breaks become spaces.
-    """
+    """Passages of ``words`` words, the last one perhaps shorter, with ids ``ID#0``, ``ID#1``, ... Words are what white space
+    separates, as in DPR's passages of 100 words; line breaks become spaces."""
     tokens = passage.text.split()
     for number, start in enumerate(range(0, len(tokens), words)):
         yield Passage(f"{passage.id}#{number}", passage.title, " ".join(tokens[start : start + words]))

@@ -1,8 +1,7 @@
 """Where passages come from: files (TSV as DPR published Wikipedia and JSONL, gzipped or not, Parquet) and what the datasets
 library reads, as a stream that can be taken up again in the middle.
 
-Passages are kept with how far the sources have come in the same transaction, so neither is ever ahead of the other.
-"""
+Passages are kept with how far the sources have come in the same transaction, so neither is ever ahead of the other."""
 
 import hashlib
 import sqlite3
@@ -50,11 +49,9 @@ class FileReader:
 
 
 class DatasetReader:
-    """``hub:NAME[:CONFIG[:SPLIT]]`` (NAME may be a folder), or a folder; the split is ``train`` if none is named.
-
-    A folder is what ``save_to_disk`` wrote, or data files that ``load_dataset`` can read. A dataset of the Hub is read
-    at one commit, which the index's manifest names.
-    """
+    """``hub:NAME[:CONFIG[:SPLIT]]`` (NAME may be a folder), or a folder; the split is ``train`` if none is named. A folder is
+    what ``save_to_disk`` wrote, or data files that ``load_dataset`` can read. A dataset of the Hub is read at one commit, which
+    the index's manifest names."""
 
     def __init__(self, name: str) -> None:
         self.name = name

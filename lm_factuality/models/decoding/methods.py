@@ -1,7 +1,6 @@
 """The formulas, with their options: log-probabilities of next tokens, from a model's logits and weaker ones beside them.
 
-To add a method, write a class like ``DoLa`` here, and a model in ``hf_decoding`` that says what it contrasts with.
-"""
+To add a method, write a class like ``DoLa`` here, and a model in ``hf_decoding`` that says what it contrasts with."""
 
 import abc
 import math
@@ -29,12 +28,10 @@ class Method(BaseModel):
 
 class DoLa(Method):
     """Contrast with early exits (Chuang et al., 2024): one premature layer is static; of several, each position takes the one
-    whose distribution diverges most from the final layer's, the first of equal ones.
-
-    By the formula ``paper`` divergence is Jensen-Shannon's (section 2.2) and excluded tokens leave the softmax (section 2.3). By
-    ``code`` it is, as in ``dola.py`` and transformers, the mean of the divergences from the mixture to either distribution, and
-    the softmax is over all tokens. ``docs/models.md`` describes all options.
-    """
+    whose distribution diverges most from the final layer's, the first of equal ones. By the formula ``paper`` divergence is
+    Jensen-Shannon's (section 2.2) and excluded tokens leave the softmax (section 2.3). By ``code`` it is, as in ``dola.py`` and
+    transformers, the mean of the divergences from the mixture to either distribution, and the softmax is over all tokens.
+    ``docs/models.md`` describes all options."""
 
     method: Literal["DoLa"] = "DoLa"
     layers: str | int | list[int] = "low"

@@ -1,8 +1,7 @@
 """The forest branch by branch, through the model's own key-value cache; and logits where they are needed, for both engines.
 
 For models whose attention transformers' interface does not reach (GPT-Neo, GPT-J, Falcon, BLOOM, MPT): an unbroken path is
-computed once, its keys and values are handed to whatever follows, and leaves that hang on the same path go side by side.
-"""
+computed once, its keys and values are handed to whatever follows, and leaves that hang on the same path go side by side."""
 
 from __future__ import annotations
 
@@ -167,11 +166,9 @@ Rescore = Callable[[torch.Tensor, Sequence[torch.Tensor]], torch.Tensor]
 def read_off(
     logits: Logits, tokens: torch.Tensor, dtype: torch.dtype | None, rescore: Rescore | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probabilities in nats, shape [targets], of ``tokens``, and whether each is the likeliest token of all.
-
-    The softmax is taken in ``dtype``, or in the logits' own, but never in less than float32: rounding a log-probability of -10
-    to bfloat16 moves it by up to 0.03.
-    """
+    """Log-probabilities in nats, shape [targets], of ``tokens``, and whether each is the likeliest token of all. The softmax is
+    taken in ``dtype``, or in the logits' own, but never in less than float32: rounding a log-probability of -10 to bfloat16 moves
+    it by up to 0.03."""
     values = logits.values
     precise = dtype or (torch.float32 if values.dtype in (torch.float16, torch.bfloat16) else values.dtype)
     rows, tokens = logits.rows.to(values.device), tokens.to(values.device)

@@ -3,8 +3,7 @@
 Two inputs that begin with the same tokens have the same hidden states there, so their common beginning is one path. The
 positions are numbered in preorder, which makes everything else plain arithmetic: the positions below j are j to end[j], so j
 comes before i in some input, or is i, just when j <= i < end[j]; any stretch of numbers can be computed in one forward pass
-if the path to its first position is at hand.
-"""
+if the path to its first position is at hand."""
 
 import itertools
 from collections.abc import Sequence
@@ -19,12 +18,9 @@ Ints = npt.NDArray[np.int64]
 @dataclass(frozen=True)
 class Forest:
     """``tokens``, ``depth`` and ``end``, each of shape [positions]: the token at a position, its place in its inputs (from 0),
-    and the number after the last position below it.
-
-    A target is a token whose log-probability is asked for: ``target_tokens[m]`` follows position ``target_positions[m]``,
-    shape [targets], sorted by position, each pair once. ``answers[r]`` are the targets of request r, in the order of its
-    continuation.
-    """
+    and the number after the last position below it. A target is a token whose log-probability is asked for: ``target_tokens[m]``
+    follows position ``target_positions[m]``, shape [targets], sorted by position, each pair once. ``answers[r]`` are the targets
+    of request r, in the order of its continuation."""
 
     tokens: Ints
     depth: Ints
@@ -58,10 +54,8 @@ class Forest:
 
 
 def plant(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -> Forest:
-    """The forest of ``sequences``, of each of which the last ``num_targets`` tokens are asked for.
-
-    The last token of a sequence is no input: nothing that follows it is asked for. Every sequence has more tokens than targets.
-    """
+    """The forest of ``sequences``, of each of which the last ``num_targets`` tokens are asked for. The last token of a sequence
+    is no input: nothing that follows it is asked for. Every sequence has more tokens than targets."""
     inputs = [np.asarray(sequence[:-1], dtype=np.int64) for sequence in sequences]
     # Big-endian bytes order as the numbers do, and compare at the speed of memory.
     order = sorted(range(len(inputs)), key=lambda index: inputs[index].astype(">u4").tobytes())
@@ -138,9 +132,7 @@ class Stretch:
 
 def next_stretch(forest: Forest, start: int, path: Ints, max_tokens: int, max_targets: int) -> Stretch:
     """The stretch from ``start`` on that fills a forward pass of ``max_tokens`` positions, of which ``max_targets`` need logits.
-
-    It ends where a tree ends if it can: what is cut has to keep the keys and values of its path for the next pass.
-    """
+    It ends where a tree ends if it can: what is cut has to keep the keys and values of its path for the next pass."""
     stop = min(len(forest), start + max(1, max_tokens))
     asked = np.unique(forest.target_positions[forest.targets_between(start, stop)])
     if len(asked) > max(1, max_targets):
@@ -160,11 +152,9 @@ WIDE = 384  # positions that share one masked attention at most
 
 @dataclass(frozen=True)
 class Block:
-    """Queries that attend to the same keys; both are counted from the first position of the stretch's path.
-
-    ``queries`` is one slice, ``key_numbers`` are the path to its first position and itself, in order of depth, ``key_ends`` the
-    ends of their subtrees, and ``*_depth`` depths, shapes [queries] and [keys].
-    """
+    """Queries that attend to the same keys; both are counted from the first position of the stretch's path. ``queries`` is one
+    slice, ``key_numbers`` are the path to its first position and itself, in order of depth, ``key_ends`` the ends of their
+    subtrees, and ``*_depth`` depths, shapes [queries] and [keys]."""
 
     queries: slice
     key_numbers: Ints

@@ -1,8 +1,7 @@
 """Log-probabilities of a forest's targets, which way of computing them a model can be trusted with, and trees side by side.
 
 On a CPU a pass spread over cores waits after each of its thousands of operators for the slowest core, and where another process
-has taken one, for that process. Passes that share nothing never wait: a core that is slow computes fewer of them.
-"""
+has taken one, for that process. Passes that share nothing never wait: a core that is slow computes fewer of them."""
 
 import copy
 import gc
@@ -68,13 +67,9 @@ def score(
     progress: Callable[[int], None] = lambda position: None,
     rescore: Rescore | None = None,
 ) -> Scores:
-    """Computes the forest from its first position to its last; ``progress`` is told how far it has come. ``rescore`` turns
-    logits into the log-probabilities of another way of decoding.
-
-    Raises:
-        UnsupportedModelError: the engine is no match for the model.
-        torch.OutOfMemoryError: a single token is too much.
-    """
+    """Computes the forest from its first position to its last; ``progress`` is told how far it has come. ``rescore`` turns logits
+    into the log-probabilities of another way of decoding. Raises UnsupportedModelError: the engine is no match for the model;
+    torch.OutOfMemoryError: a single token is too much."""
     logprobs = np.full(len(forest.target_tokens), np.nan)
     greedy = np.zeros(len(forest.target_tokens), dtype=np.bool_)
     engine.restart()
@@ -110,10 +105,8 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
 
 def choose_engine(model: Any, vocabulary: int, max_length: int, exits: Recorder | None = None) -> Engine | None:
     """The first engine that gives a few made-up inputs the log-probabilities that the model gives them one by one; it picks up
-    ``exits``, which need no trial of their own, since logits come out of the same states.
-
-    None if none does, as with state-space models, whose past is no cache of positions.
-    """
+    ``exits``, which need no trial of their own, since logits come out of the same states. None if none does, as with state-space
+    models, whose past is no cache of positions."""
     if reason := _depends_on_the_batch(model.config):
         logger.info("%s", reason)
         return None
@@ -201,8 +194,7 @@ def score_side_by_side(
     progress: Callable[[int], Any] = lambda position: None,
 ) -> Scores:
     """What ``score`` gives of (forest, engine, budget), from as many threads as there are ``cores``, each with copies of the
-    engine and its share of the budget. One thread, told of ``progress``, where the forest or the budget is too small to share.
-    """
+    engine and its share of the budget. One thread, told of ``progress``, where the forest or the budget is too small to share."""
     count = max(1, min(cores, budget.tokens // _LEAST, len(forest) // _LEAST))
     groups = _groups(forest, min(budget.tokens // count, max(_LEAST, len(forest) // (_SHARE * count))))
     if min(count, len(groups)) < 2 or len(groups) * forest.stem * _SHARE > len(forest):

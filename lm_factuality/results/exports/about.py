@@ -1,7 +1,6 @@
 """What exports say of the model, the data, the settings and the judge of a run, who publishes them, and the schemas they follow.
 
-Only what is named here leaves: arguments and environments of a run may hold paths and keys.
-"""
+Only what is named here leaves: arguments and environments of a run may hold paths and keys."""
 
 import hashlib
 import json
@@ -159,12 +158,8 @@ def read_schema(name: str) -> dict[str, Any]:
 
 
 def check_against(name: str, values: Iterable[Any], what: str) -> None:
-    """Does nothing if all of ``values`` are as the schema says; ``what`` they are is named where one is not.
-
-    Raises:
-        ConfigError: jsonschema is not installed.
-        DataError: names the first fields that are wrong.
-    """
+    """Does nothing if all of ``values`` are as the schema says; ``what`` they are is named where one is not. Raises ConfigError:
+    jsonschema is not installed; DataError: names the first fields that are wrong."""
     validator = need("jsonschema", "an export", "report").Draft7Validator(read_schema(name))
     version = read_schema(name)["version"]
     problems = [

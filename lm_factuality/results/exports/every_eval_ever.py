@@ -40,12 +40,8 @@ def export_every_eval_ever(
 ) -> tuple[list[Path], list[str]]:
     """Writes ``data/TASK/ORG/NAME/UUID.json`` below ``out`` for every task with a score, with ``samples`` also
     ``UUID_samples.jsonl``; returns the JSON files, and what is left out and why. The same results give the same names and bytes.
-
-    Raises:
-        ConfigError: the model's name is not known, or jsonschema is not installed.
-        DataError: nothing has a score, something is not as the schema says (nothing is written then), or ``out`` cannot be
-            written.
-    """
+    Raises ConfigError: the model's name is not known, or jsonschema is not installed; DataError: nothing has a score, something
+    is not as the schema says (nothing is written then), or ``out`` cannot be written."""
     check_one_model(files, model)
     found = [_record(file, task, publisher, model_id(file, model), samples) for file in files for task in file.tasks]
     records = [each for each in found if each[0]["evaluation_results"]]

@@ -1,7 +1,6 @@
 """One GET by httpx, to an address that was checked, within a time that nothing can stretch.
 
-Bodies are decompressed here: httpx reads the first member of a gzip stream alone, and does not notice that one ends early.
-"""
+Bodies are decompressed here: httpx reads the first member of a gzip stream alone, and does not notice that one ends early."""
 
 import ssl
 import zlib
@@ -27,12 +26,10 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one document. Seconds, bytes (as sent and as decompressed alike), redirects, PDF pages.
-
-    ``seconds`` is for the document as a whole, from the first connection to the last byte, redirects and retries
-    included, time spent waiting for a turn not. ``connect`` and ``read`` bound a connection and a pause between bytes.
-    ``reading`` is for the extraction of its text, in a process that may use ``memory`` bytes.
-    """
+    """Bounds on one document. Seconds, bytes (as sent and as decompressed alike), redirects, PDF pages. ``seconds`` is for the
+    document as a whole, from the first connection to the last byte, redirects and retries included, time spent waiting for a turn
+    not. ``connect`` and ``read`` bound a connection and a pause between bytes. ``reading`` is for the extraction of its text, in
+    a process that may use ``memory`` bytes."""
 
     seconds: float = 60.0
     connect: float = 10.0

@@ -137,11 +137,8 @@ def read_urls(path: Path) -> list[str]:
 
 
 class Dead(Exception):
-    """A link that gives no text, at least now.
-
-    ``kind`` is one of ``KINDS``, ``status`` the HTTP status if there was one. ``is_transient`` says that asking again may
-    help, after ``wait`` seconds if the server named a time.
-    """
+    """A link that gives no text, at least now. ``kind`` is one of ``KINDS``, ``status`` the HTTP status if there was one.
+    ``is_transient`` says that asking again may help, after ``wait`` seconds if the server named a time."""
 
     def __init__(
         self, kind: str, sentence: str, *, status: int | None = None, is_transient: bool = False, wait: float | None = None
@@ -172,11 +169,9 @@ _SPECIAL: dict[IPv4Network | IPv6Network, str] = {ip_network(text): why for text
 
 
 def why_forbidden(address: Address) -> str | None:
-    """What is wrong with connecting to ``address``, in a word or two; None if it is a public one.
-
-    An IPv4 address inside an IPv6 one counts as what it is: a NAT64 or 6to4 address leads to the embedded one, and an
-    IPv4-mapped one, which no public name has, is always refused.
-    """
+    """What is wrong with connecting to ``address``, in a word or two; None if it is a public one. An IPv4 address inside an IPv6
+    one counts as what it is: a NAT64 or 6to4 address leads to the embedded one, and an IPv4-mapped one, which no public name has,
+    is always refused."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return "IPv4-mapped"
