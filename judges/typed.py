@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from judges.answers import Answer, Request
-from lm_factuality.ground.reasons import curable
+from lm_factuality.ground.errors import curable
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
 NO_OBJECT = curable("no JSON object", "take a stronger judge, or a server that holds replies to a schema (docs/judges.md)")

@@ -86,7 +86,7 @@ class Results:
 
     def unscored(self) -> list[dict[str, Any]]:
         """Why rows have no score: ``model``, ``task``, ``reason``, ``cure`` (empty where none is known), ``rows`` (how many)."""
-        from lm_factuality.ground.reasons import reasons_of
+        from lm_factuality.ground.errors import reasons_of
 
         said: dict[tuple[str, str], list[str]] = {}
         for row in self.rows():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.chosen import figure, headline, score_called
 from lm_factuality.ground.console import print_table
-from lm_factuality.ground.reasons import reasons_of
+from lm_factuality.ground.errors import reasons_of
 from lm_factuality.results.compare import notes_of
 from lm_factuality.results.read import to_results_file
 

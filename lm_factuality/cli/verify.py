@@ -18,9 +18,8 @@ from lm_factuality.benchmarks.biographies.matrix import CHOICES, TOP_LOGPROBS, r
 from lm_factuality.benchmarks.rows import snippet
 from lm_factuality.cli.actions import add_judge, print_plans
 from lm_factuality.ground.console import print_table
-from lm_factuality.ground.errors import BackendDown, ConfigError, DataError
+from lm_factuality.ground.errors import BackendDown, ConfigError, DataError, reasons_of
 from lm_factuality.ground.files import check_writable, write_lines
-from lm_factuality.ground.reasons import reasons_of
 from lm_factuality.ground.records import read_lines
 
 _WRITTEN = ("verdict", "score", "reason", "said")

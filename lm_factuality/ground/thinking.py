@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lm_factuality.ground.errors import curable
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.ground.reasons import curable
 
 # Why what a model wrote is unscored that never came to an answer.
 UNFINISHED = curable("thinking without an end", "give it more room: --metadata thinking_tokens=N")

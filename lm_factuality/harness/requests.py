@@ -18,8 +18,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
 from tqdm import tqdm
 
-from lm_factuality.ground.errors import ModelError
-from lm_factuality.ground.reasons import curable
+from lm_factuality.ground.errors import ModelError, curable
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.outputs import ScoredContinuation
 from lm_factuality.harness.prefix_cache import try_prefix_cache

@@ -17,9 +17,9 @@ from lm_factuality.benchmarks.chosen import LEAST_ROWS, Chosen, Entry, Model
 from lm_factuality.benchmarks.declaration import Benchmark, Samples, Score, undeclared
 from lm_factuality.benchmarks.pairs import Pair, Scored, compare_all, compared_scores, row_of, stderr_of
 from lm_factuality.benchmarks.rows import Counts, SampleRow
+from lm_factuality.ground.errors import Reason, reasons_of
 from lm_factuality.ground.files import write_text
 from lm_factuality.ground.html import as_data
-from lm_factuality.ground.reasons import Reason, reasons_of
 from lm_factuality.harness.samples import samples_of
 
 CHUNK = 250

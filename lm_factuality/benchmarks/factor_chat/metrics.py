@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from lm_factuality.benchmarks.declaration import ACCURACY, DIFFERENCE, SHARE, Measure, Score
-from lm_factuality.ground.reasons import curable
+from lm_factuality.ground.errors import curable
 from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean, pooled_stderr
 from lm_factuality.ground.thinking import UNFINISHED, plain
 from lm_factuality.harness.outputs import WordAnswer

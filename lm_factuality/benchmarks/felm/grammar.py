@@ -9,8 +9,8 @@ import json
 import re
 from collections.abc import Iterator
 
+from lm_factuality.ground.errors import curable
 from lm_factuality.ground.packages import load_words
-from lm_factuality.ground.reasons import curable
 
 _LONGER = "a larger --gen_kwargs max_gen_toks=N"
 _AS_CHAT = f"try --apply_chat_template, or {_LONGER}"

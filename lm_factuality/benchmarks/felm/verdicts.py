@@ -13,8 +13,7 @@ from typing import Any
 
 from lm_factuality.benchmarks.felm import grammar
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES, FelmRow, RowClaims
-from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.reasons import curable
+from lm_factuality.ground.errors import DataError, curable
 from lm_factuality.ground.records import read_lines
 from lm_factuality.ground.thinking import UNFINISHED, plain, without_thinking
 

@@ -19,8 +19,8 @@ from judges.typed import Reply, Typed, misnumbered
 from lm_factuality.benchmarks.felm.questions import choose, segment_text
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import Verdict, vote
+from lm_factuality.ground.errors import curable
 from lm_factuality.ground.packages import load_words
-from lm_factuality.ground.reasons import curable
 from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.thinking import UNFINISHED, said, without_thinking
 
