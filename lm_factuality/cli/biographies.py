@@ -1,7 +1,5 @@
 """Commands on biographies: passages for ambiguous names, whether cited passages support what is said, and judged ones to see."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """``lm-factuality data``: the published files that the benchmarks read."""
 
-from __future__ import annotations
-
 import argparse
 import fnmatch
 import os

@@ -1,7 +1,5 @@
 """``lm-factuality index`` and ``knowledge``: make an index of passages, or a source of pages by title, and look at it."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

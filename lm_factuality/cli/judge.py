@@ -1,7 +1,5 @@
 """``lm-factuality judge`` marks generations that are on disk, ``certify`` says how well a judge does where the truth is known."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

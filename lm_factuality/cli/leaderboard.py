@@ -1,7 +1,5 @@
 """``lm-factuality leaderboard``: submissions to a leaderboard, made and checked, and the leaderboard as a site."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

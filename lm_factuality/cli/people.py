@@ -1,7 +1,5 @@
 """``lm-factuality people``: what people say of judged texts, beside what the judge says."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from dataclasses import asdict

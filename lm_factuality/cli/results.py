@@ -1,7 +1,5 @@
 """Commands on results of runs: a site to look at, tables beside published figures, and the forms that other sites read."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import webbrowser

@@ -1,7 +1,5 @@
 """``lm-factuality verify``: whether passages support claims, as a judge sees it."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

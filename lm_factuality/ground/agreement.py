@@ -3,8 +3,6 @@
 The coefficients are those of NLTK, which lm_eval brings along, and scikit-learn. The ``krippendorff`` package is under the GPL
 and not for Python 3.10, ``irrCAC`` wants one old release of SciPy, and statsmodels has no alpha."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What is checked before lm_eval loads a model: what needs no import of it first, then the tasks themselves, made once."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
