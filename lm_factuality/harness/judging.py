@@ -3,8 +3,6 @@
 The generations are on disk before the judge is asked. A judge that fails does not end the run: every verdict is then unscored
 with the reason, and ``raise_failures``, called when lm_eval is done, says which command judges what was kept."""
 
-from __future__ import annotations
-
 import abc
 import dataclasses
 import datetime
@@ -69,6 +67,14 @@ def raise_failures() -> None:
 
 
 @dataclass(frozen=True)
+class _Saved:
+    """The generations of one process: where they are, and a hash of their documents."""
+
+    path: Path
+    digest: str
+
+
+@dataclass(frozen=True)
 class Judging:
     """A task's judge, checked but not yet open. ``metadata`` is the task's, in which the results say what judged;
     ``settings`` are those given of what the judge does."""
@@ -127,14 +133,6 @@ class Judging:
             f"{self.generation.name}: the judge failed: {failure}\nNothing is lost: the generations are kept, and so is what was "
             f"answered. When this is fixed, judge them without the model:\n  {shlex.join(['lm-factuality', *command])}"
         )
-
-
-@dataclass(frozen=True)
-class _Saved:
-    """The generations of one process: where they are, and a hash of their documents."""
-
-    path: Path
-    digest: str
 
 
 def _save(task: str, docs: Sequence[Mapping[str, Any]], responses: Sequence[Sequence[str]]) -> _Saved:

@@ -1,8 +1,6 @@
 """The first run: the sample benchmark with both tiny checkpoints, through lm_eval; then made-up biographies of known truth,
 judged offline, and how near the judge comes to that truth."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
@@ -43,6 +41,22 @@ class Score:
     checkpoint: str
     parameters: int
     accuracy: Figure
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Means over the ``responses`` that both have a value for, and Pearson's r between the values (NaN where one of them is
+    always the same). ``difference`` is the judge's mean minus the true one."""
+
+    name: str
+    judge: float
+    truth: float
+    pearson: float
+    responses: int
+
+    @property
+    def difference(self) -> float:
+        return self.judge - self.truth
 
 
 @dataclass(frozen=True)
@@ -119,22 +133,6 @@ class Truth:
     d_factscore: float | None
     num_biographies: int
     num_entities: int
-
-
-@dataclass(frozen=True)
-class Measure:
-    """Means over the ``responses`` that both have a value for, and Pearson's r between the values (NaN where one of them is
-    always the same). ``difference`` is the judge's mean minus the true one."""
-
-    name: str
-    judge: float
-    truth: float
-    pearson: float
-    responses: int
-
-    @property
-    def difference(self) -> float:
-        return self.judge - self.truth
 
 
 def read_truth(path: Path) -> list[Truth]:
