@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from judges.judge import Plan
 
 Action = Callable[[argparse.Namespace], int]
+_COLUMNS = (
+    "step",
+    "#requests",
+    "#distinct",
+    "#on disk",
+    "#to send",
+    "#at most",
+    "#prompt tokens",
+    "#generated at most",
+    "#USD estimated",
+    "#USD at most",
+)
 
 
 def examples(name: str) -> str:
@@ -61,20 +73,6 @@ class Command:
             module = import_module(f"{__package__}.{self.module}")
             parser.set_defaults(function=getattr(module, self.name, None))
             getattr(module, f"{self.name}_options", lambda parser: None)(parser)
-
-
-_COLUMNS = (
-    "step",
-    "#requests",
-    "#distinct",
-    "#on disk",
-    "#to send",
-    "#at most",
-    "#prompt tokens",
-    "#generated at most",
-    "#USD estimated",
-    "#USD at most",
-)
 
 
 def add_judge(parser: argparse.ArgumentParser, otherwise: str = "'lexical' to try things out") -> None:

@@ -24,6 +24,9 @@ from lm_factuality.retrieval.references.fetcher import Manners
 from lm_factuality.retrieval.references.fetcher import fetch_references as fetch_all
 from lm_factuality.retrieval.references.links import collect_links, parse_endpoint, read_urls
 
+_NAME = "fetch-references"
+_SHOWN = 20  # entries that are no links
+
 
 def data_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -74,10 +77,6 @@ def _fetch_or_verify(parsed: argparse.Namespace, source: Source) -> str:
         return f"{source.name}: {path} has git blob {found}, expected {source.blob}"
     sys.stdout.write(f"{source.name}: {path}: git blob {found}, as published\n")
     return ""
-
-
-_NAME = "fetch-references"
-_SHOWN = 20  # entries that are no links
 
 
 def _add_fetch_references(actions: Any) -> None:

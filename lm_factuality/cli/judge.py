@@ -23,6 +23,7 @@ from lm_factuality.ground.files import write_json, write_lines
 from lm_factuality.harness.generation import Generation, Samples, read_samples, refuse_unable
 
 _OPTIONS = ("knowledge", "linking", "facts", "protocol")  # settings
+_LIMITED = {"files": "--data", "sample": "--sample", "rows": "--rows", "claims": "--claims", "prompts": "--prompts"}
 
 
 def judge_options(parser: argparse.ArgumentParser) -> None:
@@ -111,9 +112,6 @@ def _read(parsed: argparse.Namespace, generation: Generation) -> Samples:
 
     found = read_generations(parsed.generations)
     return Samples(tuple(to_doc(each) for each in found), tuple((each.output,) for each in found))
-
-
-_LIMITED = {"files": "--data", "sample": "--sample", "rows": "--rows", "claims": "--claims", "prompts": "--prompts"}
 
 
 def certify_options(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,32 @@ from lm_factuality.ground.errors import exit_code
 from lm_factuality.ground.packages import require_engine
 from lm_factuality.ground.secrets import refuse_secrets
 
+COMMANDS = (
+    Command("quickstart", "run the samples with tiny checkpoints and the offline judge; print two tables", "tasks"),
+    Command("run", "lm_eval's own run, with the suite's tasks and models registered (see 'run --help')"),
+    Command("ls", "list the suite's tasks: what each asks, its rows, its licence, and whether it needs a judge", "tasks"),
+    Command("data", "list, download or verify the published benchmarks", "data"),
+    Command("validate", "check tasks and corpora for what lm_eval does not check; exit code 1 if anything is wrong", "tasks"),
+    Command("gen", "make FACTOR benchmarks from your own texts, and see what they give away (factor-gen)"),
+    Command("compare", "compare results with each other and with published figures", "results"),
+    Command("report", "turn the results of one or many models into a site to browse", "results"),
+    Command("leaderboard", "make and check submissions, and the leaderboard as a site", "leaderboard"),
+    Command("export", "write results in the formats of other collections", "results"),
+    Command("judge", "mark generations that are on disk, without the model that made them", "judge"),
+    Command("score", "score saved outputs of a judge, without any model", "score"),
+    Command("verify", "say whether passages support claims, as a judge sees it", "verify"),
+    Command("claims", "take the claims out of FELM's segments, once for all judges", "score"),
+    Command("certify", "measure how well a judge does where the truth is known, and keep the certificate", "judge"),
+    Command("people", "have people judge what the judge judged, and compare", "people"),
+    Command("page", "show judged biographies as one HTML file", "biographies"),
+    Command("cite", "measure whether cited passages support what a response says", "biographies"),
+    Command("knowledge", "build or inspect a source of pages by title, for verifying facts", "index"),
+    Command("retrieve", "find passages for ambiguous names, for the ambigbio tasks", "biographies"),
+    Command("index", "build, inspect or query an index of passages for retrieval", "index"),
+    Command("completion", "print what bash, zsh or fish need to complete these commands", "main"),
+)
+"""In the order of the help. ``run`` and ``gen`` are here for the list alone: their arguments are not parsed here."""
+
 
 def gen(arguments: Sequence[str]) -> int:
     """Hands ``arguments``, everything after ``gen``, to factor-gen."""
@@ -77,33 +103,6 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
         yield action
         for each in action.choices.values() if isinstance(action, argparse._SubParsersAction) else ():
             yield from _actions(each)
-
-
-COMMANDS = (
-    Command("quickstart", "run the samples with tiny checkpoints and the offline judge; print two tables", "tasks"),
-    Command("run", "lm_eval's own run, with the suite's tasks and models registered (see 'run --help')"),
-    Command("ls", "list the suite's tasks: what each asks, its rows, its licence, and whether it needs a judge", "tasks"),
-    Command("data", "list, download or verify the published benchmarks", "data"),
-    Command("validate", "check tasks and corpora for what lm_eval does not check; exit code 1 if anything is wrong", "tasks"),
-    Command("gen", "make FACTOR benchmarks from your own texts, and see what they give away (factor-gen)"),
-    Command("compare", "compare results with each other and with published figures", "results"),
-    Command("report", "turn the results of one or many models into a site to browse", "results"),
-    Command("leaderboard", "make and check submissions, and the leaderboard as a site", "leaderboard"),
-    Command("export", "write results in the formats of other collections", "results"),
-    Command("judge", "mark generations that are on disk, without the model that made them", "judge"),
-    Command("score", "score saved outputs of a judge, without any model", "score"),
-    Command("verify", "say whether passages support claims, as a judge sees it", "verify"),
-    Command("claims", "take the claims out of FELM's segments, once for all judges", "score"),
-    Command("certify", "measure how well a judge does where the truth is known, and keep the certificate", "judge"),
-    Command("people", "have people judge what the judge judged, and compare", "people"),
-    Command("page", "show judged biographies as one HTML file", "biographies"),
-    Command("cite", "measure whether cited passages support what a response says", "biographies"),
-    Command("knowledge", "build or inspect a source of pages by title, for verifying facts", "index"),
-    Command("retrieve", "find passages for ambiguous names, for the ambigbio tasks", "biographies"),
-    Command("index", "build, inspect or query an index of passages for retrieval", "index"),
-    Command("completion", "print what bash, zsh or fish need to complete these commands", "main"),
-)
-"""In the order of the help. ``run`` and ``gen`` are here for the list alone: their arguments are not parsed here."""
 
 
 def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:

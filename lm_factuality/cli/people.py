@@ -25,6 +25,8 @@ from lm_factuality.people.responses import match, read_both, responses_of
 from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from lm_factuality.results.read import read_results_file, read_results_files, write_correction
 
+_DRAWN = ("D-FActScore", "Biographies")
+
 
 def people_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -54,9 +56,6 @@ def _sheet(parsed: argparse.Namespace) -> int:
     sys.stdout.write(f"For annotators: {' or '.join(map(str, shown))}\n")
     sys.stdout.write(f"Not for annotators: {hidden}, with what the judge said; labels cannot be read without it\n")
     return 0
-
-
-_DRAWN = ("D-FActScore", "Biographies")
 
 
 def _add_agree(actions: Any) -> None:

@@ -21,6 +21,19 @@ from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.ground.files import write_json, write_lines
 from lm_factuality.ground.published import locate
 
+_AMBIGBIO = {
+    "factscore": "FActScore",
+    "factscore_penalised": "FActScore, short ones penalised",
+    "d_factscore": "D-FActScore",
+    "difference": "difference",
+    "num_biographies": "biographies per response (as stated)",
+    "num_entities": "entities a response",
+    "respond_ratio": "respond ratio",
+    "facts_per_response": "facts a response",
+    "num_nan": "responses without a grouped fact",
+}
+_COUNTS = {"num_biographies": ".2f", "num_entities": ".2f", "facts_per_response": ".2f", "num_nan": "d"}
+
 
 def score_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="benchmark", metavar="BENCHMARK", required=True)
@@ -68,20 +81,6 @@ def _score_felm(parsed: argparse.Namespace) -> int:
     columns = ("domain, level", "#F1", "#precision", "#recall", "#balanced accuracy", "#tp", "#fp", "#fn", "#tn")
     print_table(f"FELM, {parsed.outputs.name}: finding errors", columns, lines, notes)
     return _write(parsed, report)
-
-
-_AMBIGBIO = {
-    "factscore": "FActScore",
-    "factscore_penalised": "FActScore, short ones penalised",
-    "d_factscore": "D-FActScore",
-    "difference": "difference",
-    "num_biographies": "biographies per response (as stated)",
-    "num_entities": "entities a response",
-    "respond_ratio": "respond ratio",
-    "facts_per_response": "facts a response",
-    "num_nan": "responses without a grouped fact",
-}
-_COUNTS = {"num_biographies": ".2f", "num_entities": ".2f", "facts_per_response": ".2f", "num_nan": "d"}
 
 
 def _score_ambigbio(parsed: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from lm_factuality.ground.errors import printable
 
 _WIDEST = 1000  # characters a line in a file may have
 _NARROWEST = 16  # characters to which a terminal folds a column of text
+_told: set[str] = set()
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> None:
@@ -65,9 +66,6 @@ def plural(count: int, word: str) -> str:
 def is_first_process() -> bool:
     """Whether this is the process, of several that share a run, which writes its results."""
     return int(os.environ.get("RANK", "0")) == 0
-
-
-_told: set[str] = set()
 
 
 def tell_once(logger: logging.Logger, text: str, level: int = logging.WARNING) -> None:

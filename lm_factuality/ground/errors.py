@@ -13,6 +13,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+_INTERRUPTED = 130  # the exit code of whom SIGINT ended
+# Categories of Unicode that are not shown but do something: controls, formats (among them those that turn the direction),
+# surrogates, private use, and the two separators that end a line.
+_ACTING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+_COMMAND = re.compile(r"^\s*(::|##\[)")  # what a line of a CI log begins with to be taken as a command
+_LONGEST = 2000  # characters of a line
+_SHOWN = 10  # problems that an error lists
+_cures: dict[str, str] = {}  # by a text that reasons hold
+_PLACE = re.compile(r"^(?:choice|question|window|row|sentence) \d+(?: of \d+)?: ")
+_NUMBER = re.compile(r"\d[\d,.]*")
+_LONGEST_REASON = 160  # characters of an example
+
 
 class FactualityError(Exception):
     """Something in the input, the data or the surroundings is wrong; the text says what, where and what to do."""
@@ -32,9 +44,6 @@ class ModelError(FactualityError):
 
 class BackendDown(FactualityError):
     """A judge's model that cannot be reached at all, or that has used up its budget; what it answered before is kept."""
-
-
-_INTERRUPTED = 130  # the exit code of whom SIGINT ended
 
 
 def exit_code(program: str, command: Callable[[], int]) -> int:
@@ -74,22 +83,12 @@ def clipped(text: str) -> str:
     return "\n".join(line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..." for line in text.split("\n"))
 
 
-# Categories of Unicode that are not shown but do something: controls, formats (among them those that turn the direction),
-# surrogates, private use, and the two separators that end a line.
-_ACTING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-_COMMAND = re.compile(r"^\s*(::|##\[)")  # what a line of a CI log begins with to be taken as a command
-
-
 def printable(text: str) -> str:
     """Text of others for a terminal, a log or a page, on one line: ``text`` with such characters written as escapes (``\\x1b``,
     ``\\u202e``), and never at its start what a CI runner takes as a command."""
     if not (text.isascii() and text.isprintable()):
         text = "".join(repr(each)[1:-1] if unicodedata.category(each) in _ACTING else each for each in text)
     return f"'{text}" if _COMMAND.match(text) else text
-
-
-_LONGEST = 2000  # characters of a line
-_SHOWN = 10  # problems that an error lists
 
 
 def refuse(problems: Sequence[str], what: str = "", advice: str = "") -> None:
@@ -109,11 +108,6 @@ def did_you_mean(name: str, known: Iterable[str], most: int = 1, cutoff: float =
     """The end of a sentence on an unknown name, ``; did you mean a or b?``, or empty if none is close (difflib's ``cutoff``)."""
     close = difflib.get_close_matches(name, list(known), n=most, cutoff=cutoff)
     return f"; did you mean {' or '.join(close)}?" if close else ""
-
-
-_cures: dict[str, str] = {}  # by a text that reasons hold
-_PLACE = re.compile(r"^(?:choice|question|window|row|sentence) \d+(?: of \d+)?: ")
-_NUMBER = re.compile(r"\d[\d,.]*")
 
 
 def curable(reason: str, cure: str) -> str:
@@ -148,6 +142,3 @@ def reasons_of(given: Iterable[str | None]) -> list[Reason]:
 def cure_of(reason: str) -> str:
     """What cures ``reason``, by the longest known one that it holds; empty where none is."""
     return max(((len(known), cure) for known, cure in _cures.items() if known in reason), default=(0, ""))[1]
-
-
-_LONGEST_REASON = 160  # characters of an example

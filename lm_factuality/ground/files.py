@@ -24,6 +24,9 @@ from lm_factuality.ground.errors import DataError
 _BLOCK = 1 << 20
 MOST_NESTED = 100  # lists and objects of JSON in one another
 _TOO_DEEP = f"nested too deeply: at most {MOST_NESTED} lists and objects in one another are taken"
+_BEGAN = time.time()
+_MACHINE = f"{zlib.crc32(socket.gethostname().encode()):08x}"  # several may share a folder, and number their processes alike
+_PART = re.compile(r"\.(.*)\.([0-9a-f]{8})\.(\d+)\.part(\.old)?")
 
 
 @contextmanager
@@ -46,11 +49,6 @@ def whole_file(
     finally:
         with contextlib.suppress(OSError):  # there may be no folder to remove it from
             part.unlink()
-
-
-_BEGAN = time.time()
-_MACHINE = f"{zlib.crc32(socket.gethostname().encode()):08x}"  # several may share a folder, and number their processes alike
-_PART = re.compile(r"\.(.*)\.([0-9a-f]{8})\.(\d+)\.part(\.old)?")
 
 
 def _part_of(path: Path) -> Path:

@@ -12,6 +12,8 @@ import yaml
 
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 
+_MARK = 'PROJECT = "lm-factuality"'  # a line of the engine's __init__.py
+
 
 def need(module: str, what: str, extra: str) -> Any:
     """The module of that name; ``what`` needs it, and ``extra`` is the suite's with which it is installed. Raises ConfigError: it
@@ -44,9 +46,6 @@ def loading(what: str, otherwise: str = "or its folder") -> Iterator[None]:
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         where = "give its name on the Hub where there is a network"
         raise ModelError(f"{what} cannot be loaded ({first_line(error)}); {where}, {otherwise}") from error
-
-
-_MARK = 'PROJECT = "lm-factuality"'  # a line of the engine's __init__.py
 
 
 def require_engine() -> None:

@@ -25,6 +25,8 @@ _SERIES = ("#2f5bd0", "#b35c00", "#1a7f4b", "#b3267d", "#6f4bb8", "#0b7285", "#8
 _VARIABLES = {_INK: "currentColor", _LINE: "var(--line)"} | {each: f"var(--series-{n})" for n, each in enumerate(_SERIES, 1)}
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _WIDTH = 4.8  # inches; text is of a readable size both on a phone and in half a page
+_REFERENCE = {"color": _INK, "linewidth": 1, "linestyle": (0, (4, 3)), "alpha": 0.5}
+_AROUND = ((7, 4, "left"), (7, -11, "left"), (-7, 4, "right"), (-7, -11, "right"), (0, 9, "center"), (0, -16, "center"))
 
 
 @dataclass(frozen=True)
@@ -202,9 +204,6 @@ def _with_interval(dot: Dot | None) -> str:
     return f"{dot.value:.1f}" + ("" if dot.low is None or dot.high is None else f" ({_interval(dot)})")
 
 
-_REFERENCE = {"color": _INK, "linewidth": 1, "linestyle": (0, (4, 3)), "alpha": 0.5}
-
-
 def _draw(axes: Any, places: Sequence[tuple[Dot, Dot]], name: str, **style: Any) -> None:
     """A series of (x, y) with their intervals."""
     (xs, ys), label = ([x for x, _ in places], [y for _, y in places]), _plain(name)
@@ -265,9 +264,6 @@ def _label(figure: Any, axes: Any, points: Sequence[Point]) -> None:
                 taken.append(box)
                 break
             text.remove()
-
-
-_AROUND = ((7, 4, "left"), (7, -11, "left"), (-7, 4, "right"), (-7, -11, "right"), (0, 9, "center"), (0, -16, "center"))
 
 
 def _say(axes: Any, text: str, place: tuple[float, float], transform: Any, **how: Any) -> None:

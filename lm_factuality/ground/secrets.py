@@ -26,6 +26,7 @@ _IN_QUERIES = ("key", "sig", "signature", "code")  # which sign a request, besid
 _LONG_ENOUGH = 12  # characters of an environment variable's value that is looked for
 _LONGEST_NAME = 200  # characters at the end of a name that are looked at
 _ARGUMENT = re.compile(r"(?:^|[\s,;&?\"'{(])([A-Za-z][A-Za-z0-9_.-]{0,63})\s{0,3}=\s{0,3}[\"']?([^\s,;&\"']{6,512})")
+_LOOKS = tuple((start, what, re.compile(pattern)) for start, what, pattern in load_yaml(__package__, "secrets.yaml"))
 
 
 def is_secret(name: str, value: Any) -> bool:
@@ -38,9 +39,6 @@ def without_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """``arguments`` without those that look like credentials, or hold what does."""
     hidden = {place.partition(".")[0] for place, _ in secrets_within(arguments)}
     return {name: value for name, value in arguments.items() if name not in hidden}
-
-
-_LOOKS = tuple((start, what, re.compile(pattern)) for start, what, pattern in load_yaml(__package__, "secrets.yaml"))
 
 
 def secrets_in_text(text: str) -> list[tuple[int, str]]:

@@ -21,6 +21,9 @@ _ANSWER_OPENS = re.compile(rf"\s*(?:(?:{_FORMATS['answer_opens']})\s*)?", re.IGN
 _ANSWER_CLOSES = re.compile(rf"(?:{_FORMATS['answer_closes']})\s*\Z", re.IGNORECASE)
 _TOKENS = re.compile(_FORMATS["tokens"], re.IGNORECASE)
 _OPENING = 60  # characters, the longest opening mark at the end of a prompt
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")  # soft hyphen, zero-width characters, marks of direction
+_SAME = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2012\u2013\u2014\u2212", "''\"\"------")
+_CODE = re.compile(r"```\w*|`")
 
 
 @dataclass(frozen=True)
@@ -102,11 +105,6 @@ def marks_thoughts(text: str) -> bool:
 def is_of_mark(token: str) -> bool:
     """Whether a special token is a part of what ``read_output`` looks for."""
     return _TOKENS.fullmatch(token) is not None
-
-
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")  # soft hyphen, zero-width characters, marks of direction
-_SAME = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2012\u2013\u2014\u2212", "''\"\"------")
-_CODE = re.compile(r"```\w*|`")
 
 
 def plain(output: str) -> str | None:

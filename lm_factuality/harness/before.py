@@ -23,6 +23,7 @@ _COMMON = (
     *("thinking_tokens", "enable_thinking", "think_end_token"),
 )
 _NEAR = 0.8  # of difflib, by which a key of a YAML is taken for a misspelt one
+_PATIENCE = 2.0  # seconds for the Hub to say whether it has a model
 
 
 def check_model(name: str, arguments: Mapping[str, Any], device: str) -> None:
@@ -80,9 +81,6 @@ def _check_checkpoint(name: str, arguments: Mapping[str, Any]) -> None:
         raise ModelError(f"{where}: no such folder, and the Hub shows no such model or revision; {cure}") from error
     except (HfHubHTTPError, OSError):
         return  # it may be there all the same: whoever loads it will say
-
-
-_PATIENCE = 2.0  # seconds for the Hub to say whether it has a model
 
 
 def check_yamls(tasks: Sequence[str]) -> None:

@@ -10,6 +10,9 @@ from typing import Any, NamedTuple, TypedDict
 
 from lm_factuality.ground.files import write_lines
 
+OTHER = "other"  # the kind of a task that is not one of the suite's
+_DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[^/]*)\.json$")
+
 
 class ScoredContinuation(NamedTuple):
     """What a model says of one choice. ``logprob`` is the sum of natural log-probabilities of its tokens, None if there is none;
@@ -44,10 +47,6 @@ class WordAnswer(NamedTuple):
     logprobs: tuple[float | None, ...] | None
     text: str = ""
     problem: str = ""
-
-
-OTHER = "other"  # the kind of a task that is not one of the suite's
-_DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[^/]*)\.json$")
 
 
 @dataclass(frozen=True)

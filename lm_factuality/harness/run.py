@@ -26,6 +26,8 @@ from lm_factuality.harness.internals import internal
 from lm_factuality.harness.outputs import number_of
 from lm_factuality.harness.own_data import YAML_FOLDER
 
+logger = logging.getLogger(__name__)
+
 
 def register_models() -> None:
     """Makes the suite's models, and those of other packages, known to lm_eval by their entry points, which later ones read."""
@@ -35,9 +37,6 @@ def register_models() -> None:
     for point in entry_points(group="lm_eval.models"):
         if point.name not in model_registry:
             model_registry.register(point.name, target=point.value)
-
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,9 @@ SPLIT = "test"
 UNSCORED = "unscored"  # the metric that counts rows without a score; their values are the reasons
 _KEPT = ("task", "task_alias", "tag")
 _SHOWN = 300  # characters of a text that a report's example shows
+_OVERRIDDEN = (
+    "download process_results aggregation higher_is_better build_all_requests construct_requests apply_filters dump_config"
+)
 
 
 def _bring_stderr() -> str:
@@ -52,9 +55,6 @@ def _bring_stderr() -> str:
 
 _why_without = _bring_stderr()
 once.install()
-_OVERRIDDEN = (
-    "download process_results aggregation higher_is_better build_all_requests construct_requests apply_filters dump_config"
-)
 for _method in _OVERRIDDEN.split():
     internal(f"lm_eval.api.task:ConfigurableTask.{_method}")  # never called under another name, ours would change nothing
 

@@ -16,6 +16,12 @@ from lm_factuality.ground.files import num_values
 from lm_factuality.ground.suite import MOST_VALUES, tasks_folder
 from lm_factuality.harness.internals import internal
 
+_LONGEST_NAME = 150  # characters, beside which the name of a file has a date
+ENTRY_POINTS = "lm_factuality.benchmarks"  # by which packages of others bring benchmarks
+logger = logging.getLogger(__name__)
+
+Found = Iterator[tuple[str, dict[str, Any] | FactualityError]]
+
 
 def suite_tasks(include_path: Sequence[str] = ()) -> TaskManager:
     """lm_eval's index of the suite's tasks and of those under ``include_path``, without lm_eval's own. Raises ConfigError: a YAML
@@ -34,13 +40,6 @@ def with_suite(include_path: Sequence[str] = ()) -> list[str]:
     found = TaskManager(include_defaults=False).all_tasks
     is_known = any(path.stem in found for path in suite.rglob("*.yaml"))
     return others if is_known else [str(suite), *others]
-
-
-_LONGEST_NAME = 150  # characters, beside which the name of a file has a date
-ENTRY_POINTS = "lm_factuality.benchmarks"  # by which packages of others bring benchmarks
-logger = logging.getLogger(__name__)
-
-Found = Iterator[tuple[str, dict[str, Any] | FactualityError]]
 
 
 def find_configs(target: str, include_path: Sequence[str] = (), may_import: bool = False, within: tuple[str, ...] = ()) -> Found:

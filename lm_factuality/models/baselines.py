@@ -13,6 +13,11 @@ from lm_factuality.ground.errors import ConfigError
 
 _ESCAPES: Mapping[str, str] = {r"\n": "\n", r"\t": "\t", r"\\": "\\"}
 _AS_JSON = """--model_args '{"answer": "..."}'"""
+_RULES: Mapping[str, Callable[[str], float]] = {
+    "random": lambda text: 0.0,
+    "shortest": lambda text: -len(text.encode("utf-8")),
+    "spacing": lambda text: spaces_before_punctuation(text),
+}
 
 
 class ConstantAnswer(LM):  # type: ignore[misc]
@@ -53,13 +58,6 @@ class ConstantAnswer(LM):  # type: ignore[misc]
 
     def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
         raise ConfigError("constant-answer generates and scores nothing; no baseline of the suite has a perplexity")
-
-
-_RULES: Mapping[str, Callable[[str], float]] = {
-    "random": lambda text: 0.0,
-    "shortest": lambda text: -len(text.encode("utf-8")),
-    "spacing": lambda text: spaces_before_punctuation(text),
-}
 
 
 class SurfaceBaseline(LM):  # type: ignore[misc]

@@ -26,6 +26,9 @@ _PIECE = 64  # words of a document that are searched for at a time, to find its 
 _LOOKED_AT = 10  # ... among so many passages
 
 Run = tuple[str, ...]
+Owner = tuple[str, int]  # a row, whose document is not retrieved for it: its task and its number
+Found = tuple[list[Hit], dict[Hit, str]]
+"""What a query has found, and what was excluded of those that rank higher, with the reason: a rule, or ``ARTICLE``."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +87,6 @@ class Exclusion:
         if document.runs and not document.runs.isdisjoint(_runs(passage.text, self.overlap)):
             return "overlap"
         return ""
-
-
-Owner = tuple[str, int]  # a row, whose document is not retrieved for it: its task and its number
-Found = tuple[list[Hit], dict[Hit, str]]
-"""What a query has found, and what was excluded of those that rank higher, with the reason: a rule, or ``ARTICLE``."""
 
 
 class Search:

@@ -20,6 +20,9 @@ from lm_factuality.people.labels import Entry, Key, Labels
 Figures = dict[str, dict[str, dict[str, Number]]]
 """Published values as they are printed, by table, column and row (cells with `` | `` between them), as in
 ``configs/reproduce/people_figures.yaml``."""
+ALL, UNDECIDED = "all", "undecided"  # groups: every item, and those that people did not decide
+JUDGE, TOGETHER = "(judge)", "(people together)"  # who answers besides people, by names that none of these has
+AGREEMENT = "agreement, %"
 
 
 @dataclass(frozen=True)
@@ -74,11 +77,6 @@ def tables_of(cells: Sequence[Cell], figures: Figures) -> Iterator[Table]:
         lines = [(*row, *(found.get((row, column), "") for column in columns)) for row in rows]
         if found:
             yield Table(about["title"], (*about["rows"], *(f"#{column}" for column in columns)), lines, (about["note"], ""))
-
-
-ALL, UNDECIDED = "all", "undecided"  # groups: every item, and those that people did not decide
-JUDGE, TOGETHER = "(judge)", "(people together)"  # who answers besides people, by names that none of these has
-AGREEMENT = "agreement, %"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,9 @@ from lm_factuality.ground.records import read_text, short, to_model
 from lm_factuality.ground.tables import read_table
 
 _KEY = "expected the NAME.key.json that 'lm-factuality people sheet' wrote beside the sheet"
+COLUMNS = ("sheet", "number", "question", "answer", "person", "note")
+BESIDE = ("ask", "options", "text", "beside")  # columns of the CSV that people read and nobody reads back
+_EXPECTED = "expected the CSV or JSON that the page of a sheet exports, or the sheet's CSV file with answers filled in"
 
 
 @dataclass(frozen=True)
@@ -97,11 +100,6 @@ def read_key(path: Path) -> Key:
     if key.named().sheet != key.sheet:
         raise DataError(f"{path}: its content is not that of sheet {key.sheet}: it was changed by hand; make the sheet again")
     return key
-
-
-COLUMNS = ("sheet", "number", "question", "answer", "person", "note")
-BESIDE = ("ask", "options", "text", "beside")  # columns of the CSV that people read and nobody reads back
-_EXPECTED = "expected the CSV or JSON that the page of a sheet exports, or the sheet's CSV file with answers filled in"
 
 
 @dataclass(frozen=True)

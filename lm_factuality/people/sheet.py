@@ -21,6 +21,8 @@ from lm_factuality.people.labels import BESIDE, COLUMNS, Entry, Key, Source, Str
 from lm_factuality.results.read import read_results_files
 
 _SAMPLES = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT[^/]*)\.jsonl")
+_APART = 10  # items at least between an item and its repetition, where there are so many
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet begins to compute
 
 
 @dataclass(frozen=True)
@@ -102,10 +104,6 @@ def _of_data(paths: Sequence[Path]) -> Pool:
     tables = [next(iter(sorted(path.glob("*.csv"))), path) if path.is_dir() else path for path in paths]
     units = tuple((place, unit) for place, table in enumerate(tables) for unit in read(table))
     return Pool(benchmark, tuple(Source(str(table), sha256_of(table)) for table in tables), units)
-
-
-_APART = 10  # items at least between an item and its repetition, where there are so many
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet begins to compute
 
 
 @dataclass(frozen=True)

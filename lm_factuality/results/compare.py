@@ -16,6 +16,17 @@ from lm_factuality.ground.suite import read_config
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
 from lm_factuality.results.read import read_results_files
 
+_MOST_MODELS = 3  # of which tables have all scores, not only the headline
+_ALPHA = 0.05
+_COLUMNS = ("score", "A", "B", "#A - B", "#95% interval", "#p", "#p, Holm", "better", "#detectable", "#rows")
+HOW = (
+    "A - B over the rows that both have a score on, shares in percentage points.",
+    "p: two-sided randomisation test that swaps the two models' answers to whole clusters (documents, responses or names); where "
+    "a cluster is one row, right or wrong, it is McNemar's exact test. Holm: corrected for all pairs of models in one score.",
+    "better: by the corrected p below 0.05. detectable: the smallest true difference that one such test finds with 80% power, "
+    "(1.96 + 0.84) standard errors of the paired difference.",
+)
+
 
 def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     """Every task of a declared benchmark in lm_eval's results files, and what is left out and why; a folder stands for all
@@ -213,18 +224,6 @@ def _bounds(benchmark: Benchmark, task: TaskResult) -> str:
         return ""
     low, high = (f"{score.times * each:.{score.digits}f}" for each in (worst, best))
     return f", {name} between {low} and {high} if they were wrong or right"
-
-
-_MOST_MODELS = 3  # of which tables have all scores, not only the headline
-_ALPHA = 0.05
-_COLUMNS = ("score", "A", "B", "#A - B", "#95% interval", "#p", "#p, Holm", "better", "#detectable", "#rows")
-HOW = (
-    "A - B over the rows that both have a score on, shares in percentage points.",
-    "p: two-sided randomisation test that swaps the two models' answers to whole clusters (documents, responses or names); where "
-    "a cluster is one row, right or wrong, it is McNemar's exact test. Holm: corrected for all pairs of models in one score.",
-    "better: by the corrected p below 0.05. detectable: the smallest true difference that one such test finds with 80% power, "
-    "(1.96 + 0.84) standard errors of the paired difference.",
-)
 
 
 def pair_tables(benchmark: Benchmark, runs: Sequence[Run], scores: Sequence[str] | None = None) -> Iterator[Table]:

@@ -28,6 +28,12 @@ from lm_factuality.harness.outputs import (
 )
 
 _AGAIN = "delete it, or make it again by lm-factuality people correct"
+logger = logging.getLogger(__name__)
+
+_BACKENDS = load_yaml(__package__, "backends.yaml")
+# Backends that score a checkpoint as it is; any other (retrieval, a way of decoding, a baseline) makes another model of it.
+PLAIN_BACKENDS: frozenset[str] = frozenset(_BACKENDS["plain"])
+_LOADING: frozenset[str] = frozenset(_BACKENDS["loading"])  # arguments that say how a checkpoint is loaded and run
 
 
 class Correction(BaseModel):
@@ -76,14 +82,6 @@ def corrected_scores(results: Path, task: str, samples: Path | None) -> Mapping[
     if found.task != task or samples is None or sha256_of(samples) != found.samples:
         raise DataError(f"{path}: of other samples (SHA-256 {found.samples[:12]}) than the run has now; {_AGAIN}")
     return found.scores
-
-
-logger = logging.getLogger(__name__)
-
-_BACKENDS = load_yaml(__package__, "backends.yaml")
-# Backends that score a checkpoint as it is; any other (retrieval, a way of decoding, a baseline) makes another model of it.
-PLAIN_BACKENDS: frozenset[str] = frozenset(_BACKENDS["plain"])
-_LOADING: frozenset[str] = frozenset(_BACKENDS["loading"])  # arguments that say how a checkpoint is loaded and run
 
 
 def read_results_files(paths: Sequence[Path], with_corrected: bool = True) -> tuple[ResultsFile, ...]:

@@ -22,6 +22,9 @@ NAME = "manifest.json"
 PARTIAL = ".partial"
 _CHECKED_AT_OPENING = 64 << 20  # bytes of an index whose sums are compared each time it is opened
 _AGAIN = "build the index again: lm-factuality index build SOURCE --out {folder} --overwrite"
+Ranking = list[tuple[int, float]]  # numbers of passages and scores, best first, equal scores by number
+
+_FIRST_FETCH = 32  # passages that are looked at first where some may be excluded
 
 
 @dataclass(frozen=True)
@@ -117,11 +120,6 @@ def _parse(values: Any) -> Manifest:
     if any(Path(file.name).is_absolute() or ".." in Path(file.name).parts for file in manifest.files):
         raise ValueError("a file outside the folder")
     return manifest
-
-
-Ranking = list[tuple[int, float]]  # numbers of passages and scores, best first, equal scores by number
-
-_FIRST_FETCH = 32  # passages that are looked at first where some may be excluded
 
 
 @dataclass(frozen=True)

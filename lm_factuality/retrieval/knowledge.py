@@ -20,6 +20,10 @@ FORMAT = 1
 _MAGIC = b"SQLite format 3\0"
 _ENDS = 1 << 20  # bytes at either end of a file that its identity depends on
 _AGAIN = "copy the file again, or build it: lm-factuality knowledge build SOURCE --out FILE"
+SEPARATOR = "####SPECIAL####SEPARATOR####"  # FActScore's
+WORDS = 256  # of a passage; FActScore has as many tokens of RoBERTa
+_MARKS = ("<s>", "</s>")  # RoBERTa's, which FActScore leaves in its pages
+_PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-"})
 
 
 @dataclass(frozen=True)
@@ -128,11 +132,6 @@ def _check_magic(path: Path) -> None:
         raise DataError(f"{path}: not a SQLite file (it starts with {start[:16]!r}); {_AGAIN}")
 
 
-SEPARATOR = "####SPECIAL####SEPARATOR####"  # FActScore's
-WORDS = 256  # of a passage; FActScore has as many tokens of RoBERTa
-_MARKS = ("<s>", "</s>")  # RoBERTa's, which FActScore leaves in its pages
-
-
 def split_page(text: str) -> list[str]:
     """The passages of a page in their order, none of them empty. A passage that stands between separators stays as it is if it
     has at most ``WORDS`` words (what white space separates). A longer one, and a page without separators, is cut after every
@@ -167,6 +166,3 @@ def spellings(title: str) -> list[str]:
     for text in (spaced, plain, spaced[:1].upper() + spaced[1:], plain[:1].upper() + plain[1:]):
         found += [unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)]
     return [text for text in dict.fromkeys(found) if text or not title]
-
-
-_PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-"})

@@ -10,6 +10,12 @@ from typing import Any
 
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 
+PASSAGES = "passages.sqlite"
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS passages(number INTEGER PRIMARY KEY, id TEXT, title TEXT, text TEXT)",
+    "CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, content TEXT)",  # how far an unfinished build has come
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Passage:
@@ -113,13 +119,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, str):
         return "empty"
     return "null" if value is None else f"a {type(value).__name__}"
-
-
-PASSAGES = "passages.sqlite"
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS passages(number INTEGER PRIMARY KEY, id TEXT, title TEXT, text TEXT)",
-    "CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, content TEXT)",  # how far an unfinished build has come
-)
 
 
 class PassageStore:

@@ -32,6 +32,7 @@ from lm_factuality.results.read import read_results_file
 TASK = "sample_factor"
 CHECKPOINTS = ("larger", "smaller")
 PAGE, VERDICTS = "biographies.html", "verdicts.jsonl"
+_SCORES = {"FActScore": "factscore", "D-FActScore": "d_factscore", "biographies": "num_biographies", "entities": "num_entities"}
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,6 @@ def judge_sample(output: Path) -> JudgedSample:
     write_page(output / PAGE, judged, "Biographies of the sample, judged offline", settings.protocol, settings.linking)
     measures = compare_with_truth(judged, read_truth(sample / "sample_ambigbio_truth.jsonl"))
     return JudgedSample(len(judged), measures, output / PAGE, output / VERDICTS)
-
-
-_SCORES = {"FActScore": "factscore", "D-FActScore": "d_factscore", "biographies": "num_biographies", "entities": "num_entities"}
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,11 @@ from transformers import DynamicCache
 from lm_factuality.models.tree.forest import Forest, Stretch
 
 _SIBLINGS = 16  # leaves in a batch, each with a copy of their path's keys and values
+Pick = Callable[[torch.Tensor], torch.Tensor]
+_SLICE = 1 << 25  # logits that are turned into probabilities at a time
+
+Rescore = Callable[[torch.Tensor, Sequence[torch.Tensor]], torch.Tensor]
+"""Log-probabilities, shape [positions, vocabulary], from logits of that shape and from what was computed beside them."""
 
 
 class CachedEngine:
@@ -124,9 +129,6 @@ class Logits:
     beside: tuple[torch.Tensor, ...] = ()
 
 
-Pick = Callable[[torch.Tensor], torch.Tensor]
-
-
 class Recorder(Protocol):
     """Leaves what ``pick`` takes of some hidden states of forward passes in a list."""
 
@@ -155,12 +157,6 @@ def needed_logits(model: Any, forest: Forest, stretch: Stretch, exits: Recorder 
 def takes(model: Any, name: str) -> bool:
     """Whether the model's forward pass has a parameter of that name."""
     return name in inspect.signature(model.forward).parameters
-
-
-_SLICE = 1 << 25  # logits that are turned into probabilities at a time
-
-Rescore = Callable[[torch.Tensor, Sequence[torch.Tensor]], torch.Tensor]
-"""Log-probabilities, shape [positions, vocabulary], from logits of that shape and from what was computed beside them."""
 
 
 def read_off(

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+LONG = 96  # positions without a branch that are worth an attention of their own, which needs no mask
+WIDE = 384  # positions that share one masked attention at most
 
 
 @dataclass(frozen=True)
@@ -144,10 +146,6 @@ def next_stretch(forest: Forest, start: int, path: Ints, max_tokens: int, max_ta
         if last > start and forest.end[last] - last <= max_tokens:
             stop = last
     return Stretch(start, stop, path)
-
-
-LONG = 96  # positions without a branch that are worth an attention of their own, which needs no mask
-WIDE = 384  # positions that share one masked attention at most
 
 
 @dataclass(frozen=True)

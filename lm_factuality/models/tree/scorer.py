@@ -20,6 +20,10 @@ from lm_factuality.models.tree.forest import Forest, Stretch, next_stretch, plan
 from lm_factuality.models.tree.packed import PackedEngine
 
 logger = logging.getLogger(__name__)
+# Largest difference of a log-probability, in standard deviations of the model's log-probabilities over the vocabulary.
+_TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.25}
+_LEAST = 256  # tokens of a pass from which on one core has enough to do
+_SHARE = 4  # groups of trees for each core at least, so that none waits long for the last
 
 
 class Engine(Protocol):
@@ -136,10 +140,6 @@ def choose_engine(model: Any, vocabulary: int, max_length: int, exits: Recorder 
     return None
 
 
-# Largest difference of a log-probability, in standard deviations of the model's log-probabilities over the vocabulary.
-_TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.25}
-
-
 def _depends_on_the_batch(config: Any) -> str:
     """Some rotary embeddings change with the longest input of a batch: then inputs of other lengths may not stand beside it."""
     text = config.get_text_config()
@@ -179,10 +179,6 @@ def _one_by_one(model: Any, sequences: Sequence[Sequence[int]]) -> tuple[list[np
         expected.append(logprobs.gather(1, ids[0, 1:, None].to(logprobs.device))[:, 0].double().cpu().numpy())
         spreads.append(float(logprobs.std(dim=-1).mean()))
     return expected, float(np.mean(spreads))
-
-
-_LEAST = 256  # tokens of a pass from which on one core has enough to do
-_SHARE = 4  # groups of trees for each core at least, so that none waits long for the last
 
 
 def score_side_by_side(

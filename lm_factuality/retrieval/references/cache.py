@@ -14,6 +14,7 @@ from lm_factuality.ground.published import cache_folder
 from lm_factuality.retrieval.references.links import KINDS, UNREACHED
 
 _FORMAT = 1
+_COLUMNS = ("url", "outcome", "from_cache", "status", "final_url", "error", "fetched_at", "num_characters", "note")
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,6 @@ class ReferenceCache:
         text = json.dumps({"format": _FORMAT, **asdict(reference)}, ensure_ascii=False, indent=1)
         # A page may hold half a surrogate pair as an entity; it is no character.
         write_text(self.path(reference.url), text.encode("utf-8", "replace").decode("utf-8"))
-
-
-_COLUMNS = ("url", "outcome", "from_cache", "status", "final_url", "error", "fetched_at", "num_characters", "note")
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ _HEADERS = {
     "Accept-Encoding": ACCEPTED,
     "Connection": "close",
 }
+_GZIP = b"\x1f\x8b"
+_BLOCK = 4096  # bytes that are decompressed at a time: of many small members each would copy all that follows it
 
 
 @dataclass(frozen=True)
@@ -155,10 +157,6 @@ async def read_body(response: httpx.Response, most: int) -> bytes:
     if len(body) > most:
         raise Dead("too large", f"more than the limit of {most:,} bytes once decompressed, from {len(sent):,} as sent")
     return body
-
-
-_GZIP = b"\x1f\x8b"
-_BLOCK = 4096  # bytes that are decompressed at a time: of many small members each would copy all that follows it
 
 
 def _inflated(sent: bytes, most: int) -> bytes:

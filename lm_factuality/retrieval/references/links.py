@@ -37,6 +37,13 @@ _SAFE = "!#$%&'()*+,/:;=?@[]~"
 _UNRESERVED = re.compile(r"%(?:2[DE]|3\d|[46][1-9A-F]|5[0-9AF]|7[0-9AE])", re.IGNORECASE)  # letters, digits and -._~
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})[^\W_]{2}")
 _USER = re.compile(r"//[^/@\s]*@")
+Address = IPv4Address | IPv6Address
+Endpoint = tuple[Address, int]
+
+_NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: the IPv4 address is the last 32 bits
+_6TO4 = IPv6Network("2002::/16")  # RFC 3056: the IPv4 address is the 32 bits after the prefix
+# Not public, yet not private for every supported version of the ipaddress module.
+_SPECIAL: dict[IPv4Network | IPv6Network, str] = {ip_network(text): why for text, why in TABLES["special_networks"].items()}
 
 
 @dataclass(frozen=True)
@@ -157,15 +164,6 @@ def bad_status(status: int, headers: Mapping[str, str]) -> Dead:
     """What an answer other than 200 means."""
     wait = seconds_of(headers.get("Retry-After"))
     return Dead("http", f"status {status}", status=status, is_transient=status in _TRANSIENT, wait=wait)
-
-
-Address = IPv4Address | IPv6Address
-Endpoint = tuple[Address, int]
-
-_NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: the IPv4 address is the last 32 bits
-_6TO4 = IPv6Network("2002::/16")  # RFC 3056: the IPv4 address is the 32 bits after the prefix
-# Not public, yet not private for every supported version of the ipaddress module.
-_SPECIAL: dict[IPv4Network | IPv6Network, str] = {ip_network(text): why for text, why in TABLES["special_networks"].items()}
 
 
 def why_forbidden(address: Address) -> str | None:
