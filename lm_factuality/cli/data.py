@@ -44,19 +44,15 @@ def data(parsed: argparse.Namespace) -> int:
     names = [found for name in parsed.names for found in fnmatch.filter(known, name) or [name]] or list(known)
     sources = [find_source(name) for name in dict.fromkeys(names)]
     if parsed.action == "ls":
-        _list(sources)
+        rows = [
+            (each.name, str(each.rows), each.license, f"{each.repository}@{each.commit[:7]}", each.filename, here)
+            for each in sources
+            for here in ["here" if cached_path(each).is_file() else "not fetched"]
+        ]
+        print_table("Published data", ("name", "#rows", "licence", "upstream", "file", "download"), rows)
     elif failures := [line for source in sources if (line := _fetch_or_verify(parsed, source))]:
         raise DataError("\n".join(failures))
     return 0
-
-
-def _list(sources: list[Source]) -> None:
-    rows = [
-        (each.name, str(each.rows), each.license, f"{each.repository}@{each.commit[:7]}", each.filename, here)
-        for each in sources
-        for here in ["here" if cached_path(each).is_file() else "not fetched"]
-    ]
-    print_table("Published data", ("name", "#rows", "licence", "upstream", "file", "download"), rows)
 
 
 def _fetch_or_verify(parsed: argparse.Namespace, source: Source) -> str:

@@ -84,7 +84,6 @@ def judge(parsed: argparse.Namespace) -> int:
 
 
 def _find_generation(parsed: argparse.Namespace) -> Generation:
-    """The benchmark, with the settings of the run; some of them have options of their own, too."""
     given = {name: value for name in _OPTIONS if (value := getattr(parsed, name)) is not None}
     settings, about = {**_metadata(parsed.metadata), **given}, getattr(find_generation(parsed.task), "about", {})
     known = [name for name in about if name != "knowledge_identity"]

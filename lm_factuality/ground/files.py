@@ -52,7 +52,6 @@ def whole_file(
 
 
 def _part_of(path: Path) -> Path:
-    """Where this process writes what becomes ``path``."""
     return path.with_name(f".{path.name}.{_MACHINE}.{os.getpid()}.part")
 
 

@@ -205,14 +205,12 @@ def _with_interval(dot: Dot | None) -> str:
 
 
 def _draw(axes: Any, places: Sequence[tuple[Dot, Dot]], name: str, **style: Any) -> None:
-    """A series of (x, y) with their intervals."""
     (xs, ys), label = ([x for x, _ in places], [y for _, y in places]), _plain(name)
     values = [x.value for x in xs], [y.value for y in ys]
     axes.errorbar(*values, xerr=_bars(xs), yerr=_bars(ys), markersize=6, capsize=0, label=label, **style)
 
 
 def _bars(found: Sequence[Dot]) -> Any:
-    """How far the intervals reach below and above."""
     ends = [(dot.low, dot.high) if dot.low is not None and dot.high is not None else (dot.value, dot.value) for dot in found]
     if all(low == high for low, high in ends):
         return None
@@ -267,12 +265,10 @@ def _label(figure: Any, axes: Any, points: Sequence[Point]) -> None:
 
 
 def _say(axes: Any, text: str, place: tuple[float, float], transform: Any, **how: Any) -> None:
-    """A word beside a line."""
     axes.text(*place, _plain(text), transform=transform, fontsize=8.5, color=_INK, alpha=0.8, **how)
 
 
 def _legend(axes: Any, above: bool = False) -> None:
-    """As many names a line as fit."""
     names = axes.get_legend_handles_labels()[1]
     ncols = max(1, min(3, len(names), 50 // (4 + max(map(len, names)))))
     place = (0.5, 1.06 if above else 1.0)

@@ -75,7 +75,6 @@ def secrets_within(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _look(text: str) -> str | None:
-    """What a credential in ``text`` looks like, None without one."""
     if found := secrets_in_text(text):
         return found[0][1]
     for match in _URL.finditer(text):

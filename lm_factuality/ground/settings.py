@@ -84,7 +84,6 @@ def _sentence(model: Any, error: ErrorDetails, form: Form) -> str:
 
 
 def _expected(about: Any, error: ErrorDetails) -> str:
-    """What a value should have been; ``about`` is the annotation of its field."""
     found = error.get("input")
     kind, metadata = _bare(about)
     members = [each for each in get_args(kind) if each is not type(None)] if _is_union(kind) else []

@@ -73,7 +73,6 @@ def read_output(written: str) -> Output:
 
 
 def _after(written: str, position: int) -> int:
-    """Where the answer begins behind a thought."""
     found = _ANSWER_OPENS.match(written, position)
     return found.end() if found else position
 

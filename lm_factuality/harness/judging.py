@@ -39,8 +39,6 @@ _FILTER = "judge"  # stands after the comma in the names of lm_eval's metrics
 
 @dataclass
 class _Run:
-    """What a run of the command line has told, and what its judges could not do."""
-
     folder: Path | None = None
     only_predicts: bool = False
     failures: list[str] = field(default_factory=list)

@@ -58,6 +58,5 @@ def try_prefix_cache(lm: TemplateLM, prompts: Iterable[list[int]]) -> None:
 
 
 def _sums(lm: TemplateLM, prompts: Sequence[tuple[list[int], int]]) -> list[float]:
-    """The log-likelihood of each prompt, given as many of its first tokens as stand with it."""
     requests = [(None, prompt[:given], prompt[given:]) for prompt, given in prompts]
     return [float(answer[0]) for answer in lm._loglikelihood_tokens(requests, disable_tqdm=True)]

@@ -92,7 +92,6 @@ def _score(lm: TemplateLM, pieces: Sequence[Encoded], disable_tqdm: bool) -> lis
 
 
 def _sum(answers: Sequence[Answer], pieces: Sequence[Encoded], window: int) -> ScoredText:
-    """One score from those of a text's windows; a window without one leaves the text without."""
     found = [logprob_of(answer) for answer in answers]
     wrong = (f"window {number} of {len(found)}: {problem}" for number, (_, problem) in enumerate(found, 1) if problem)
     problem = next(wrong, "")

@@ -148,7 +148,6 @@ def foreign_functions(path: Path, seen: frozenset[Path] = frozenset()) -> Iterat
 
 
 def _is_installed(module: str, folder: Path) -> bool:
-    """Whether a YAML in ``folder`` that names ``module`` means the suite's, or that of an installed benchmark."""
     if (folder / f"{module.replace('.', '/')}.py").exists():
         return False
     package = module.partition(".")[0]

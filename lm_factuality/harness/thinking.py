@@ -65,7 +65,6 @@ def within_limits(lm: LM, written: str, generation: Mapping[str, Any], tokens: i
 
 
 def _length(lm: LM, text: str, tokens: int) -> int:
-    """How many characters of ``text`` are in its first ``tokens``."""
     tokenizer: Any = getattr(lm, "tokenizer", None)
     if tokenizer is None or not hasattr(tokenizer, "decode"):
         return len(text.encode()[: tokens * _BYTES_A_TOKEN].decode(errors="ignore"))

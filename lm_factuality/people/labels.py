@@ -168,7 +168,6 @@ def _wrong_header(header: Sequence[str]) -> str:
 
 
 def _label(line: Any, sheet: str, known: Mapping[str, Entry]) -> Label | str:
-    """A label, or all that is wrong with it."""
     if not isinstance(line, Mapping):
         return f"found {short(line)}, expected an object with the keys {', '.join(COLUMNS)}"
     said = {name: "" if line.get(name) is None else str(line[name]).strip() for name in COLUMNS}

@@ -99,7 +99,6 @@ def units_of_run(benchmark: Benchmark, result: TaskResult, model: str) -> Iterat
 
 
 def _of_data(paths: Sequence[Path]) -> Pool:
-    """Tables, or the CSV files in folders such as ``factor-gen`` writes."""
     benchmark, read = next((each, each.people.data) for each in all_benchmarks() if each.people and each.people.data)
     tables = [next(iter(sorted(path.glob("*.csv"))), path) if path.is_dir() else path for path in paths]
     units = tuple((place, unit) for place, table in enumerate(tables) for unit in read(table))

@@ -108,7 +108,6 @@ def _write_own_pages(chosen: Chosen, folder: Path) -> dict[tuple[str, str], str]
 
 
 def _pages(chosen: Chosen, data: Sequence[TaskData], title: str) -> Iterator[Page]:
-    """The pages that these runs have, in the order of the navigation."""
     first = {
         "chosen": chosen,
         "notes": _notes(chosen.entries),
@@ -164,18 +163,13 @@ def _judges(chosen: Chosen, benchmarks: Sequence[Benchmark]) -> Iterator[Markup]
 
 
 def _browsed(chosen: Chosen, data: Sequence[TaskData]) -> dict[str, Any]:
-    """What the script of the sample browser reads."""
     tasks = [
         {
-            "id": each.id,
-            "task": each.task,
+            **{key: getattr(each, key) for key in ("id", "task", "models", "rows", "facets")},
             "kind": each.benchmark.kind,
             "words": each.samples.outcomes,
             "margin": each.samples.margin,
             "facet": each.samples.facet,
-            "models": each.models,
-            "rows": each.rows,
-            "facets": each.facets,
             "pages": {model: page for (task, model), page in chosen.own_pages.items() if task == each.task},
         }
         for each in data
@@ -250,7 +244,6 @@ def _notes(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
 
 
 def _listed(entries: Sequence[Entry], most: int = 6) -> str:
-    """Models and tasks in a sentence."""
     tasks = dict.fromkeys(entry.result.task for entry in entries)
     models = dict.fromkeys(entry.model.label for entry in entries)
     is_whole = len(entries) == len(tasks) * len(models)

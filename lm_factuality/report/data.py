@@ -144,14 +144,8 @@ def page_data(models: Sequence[Model], data: Sequence[TaskData]) -> dict[str, An
                 "right": each.samples.right,
                 "models": each.models,
                 "metrics": [
-                    {
-                        "name": score.name,
-                        "label": score.label,
-                        "scale": score.times,
-                        "higher": score.higher,
-                        "digits": score.digits,
-                        "unit": "%" if score.times == 100 else "",
-                    }
+                    {key: getattr(score, key) for key in ("name", "label", "higher", "digits")}
+                    | {"scale": score.times, "unit": "%" if score.times == 100 else ""}
                     for score in scores_of(each)
                 ],
             }

@@ -176,7 +176,6 @@ def _match(run: Run, metric: str, figures: Sequence[Published]) -> Published | N
 
 
 def _with_interval(found: Figure | None, score: Score) -> tuple[str, str]:
-    """A value, withheld where it is of too few rows, and its interval."""
     if found is None:
         return "none", ""
     between = "" if found.low is None or found.high is None else score.between(found.low, found.high)

@@ -56,11 +56,6 @@ class Manifest:
         content = {"format": self.format, "kind": self.kind, "parameters": dict(self.parameters), "content": self.content}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
-    @property
-    def size(self) -> int:
-        """Bytes of all files together."""
-        return sum(file.size for file in self.files)
-
 
 def list_files(folder: Path, exclude: str) -> tuple[IndexFile, ...]:
     """Every file in ``folder`` but ``exclude`` with its size and sum, in order of their names."""
@@ -102,7 +97,8 @@ def check_files(folder: Path, manifest: Manifest, sums: bool | None = None) -> N
         found = f"{path.stat().st_size} bytes" if path.is_file() else "missing"
         if found != f"{file.size} bytes":
             raise DataError(f"{path}: {found}, expected {file.size} bytes; copy the whole folder, or {again}")
-    for file in manifest.files if (manifest.size < _CHECKED_AT_OPENING if sums is None else sums) else ():
+    is_small = sum(file.size for file in manifest.files) < _CHECKED_AT_OPENING
+    for file in manifest.files if (is_small if sums is None else sums) else ():
         if (found := sha256_of(folder / file.name)) != file.sha256:
             raise DataError(
                 f"{folder / file.name}: altered since it was built: SHA-256 {found[:12]}..., expected "

@@ -96,7 +96,6 @@ def plant(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -> For
 
 
 def _shared_length(first: Ints, second: Ints) -> int:
-    """Number of tokens with which both begin."""
     length = min(len(first), len(second))
     different = np.flatnonzero(first[:length] != second[:length])
     return int(different[0]) if len(different) else length

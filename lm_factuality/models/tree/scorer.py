@@ -150,7 +150,6 @@ def _depends_on_the_batch(config: Any) -> str:
 
 
 def _trial(vocabulary: int, max_length: int) -> tuple[Forest, list[list[int]]]:
-    """Inputs that share beginnings, branch, nest and stand alone."""
     draw = np.random.default_rng(0)
     unit = max(2, min(6, (max_length - 1) // 4))
 

@@ -33,10 +33,7 @@ def model_info(file: ResultsFile, model: str) -> dict[str, Any]:
     details = {
         "deployment_type": "self_deployed" if engine else "externally_managed" if platform else "unknown",
         "model_availability": "open_weights" if from_hub else "unknown",
-        "backend": file.backend,
-        "variant": file.variant,
-        "revision": file.revision,
-        "dtype": file.dtype,
+        **{name: getattr(file, name) for name in ("backend", "variant", "revision", "dtype")},
         "num_parameters": None if file.num_parameters is None else f"{file.num_parameters:.0f}",
     }
     found: dict[str, Any] = {

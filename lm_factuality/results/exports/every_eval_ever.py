@@ -62,7 +62,6 @@ def export_every_eval_ever(
 def _record(
     file: ResultsFile, task: TaskResult, publisher: about.Publisher, model: str, samples: bool
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The record, and its samples."""
     when = f"{file.date:.6f}"
     evaluation = f"{task.task.replace('/', '_')}/{model}/{when}"
     record = {

@@ -90,7 +90,6 @@ def export_hub(
 
 
 def _entry(file: ResultsFile, task: TaskResult, benchmark: Benchmark, source: Mapping[str, str | None] | None) -> dict[str, Any]:
-    """One result, by way of huggingface_hub's own type."""
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
     if task.limit is not None:

@@ -108,7 +108,6 @@ class Network:
         )
 
     def _dead(self, error: httpx.TransportError | OSError, host: str) -> Dead:
-        """``error`` in the words of the report."""
         if isinstance(error, httpx.ConnectTimeout):
             return Dead("timeout", f"{host}: no connection in {self.limits.connect:g} s", is_transient=True)
         if isinstance(error, httpx.TimeoutException):
