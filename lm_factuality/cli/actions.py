@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from judges.judge import Plan
 
 Action = Callable[[argparse.Namespace], int]
+_EXAMPLES: Mapping[str, str] = load_yaml(__package__, "examples.yaml")
 _COLUMNS = (
     "step",
     "#requests",
@@ -33,13 +33,7 @@ _COLUMNS = (
 
 def examples(name: str) -> str:
     """The examples of a command, or of one of its actions (``index build``)."""
-    return _examples()[name].rstrip("\n")
-
-
-@cache
-def _examples() -> dict[str, str]:
-    found: dict[str, str] = load_yaml(__package__, "examples.yaml")
-    return found
+    return _EXAMPLES[name].rstrip("\n")
 
 
 def add_action(actions: Any, name: str, line: str, function: Action | None = None) -> argparse.ArgumentParser:

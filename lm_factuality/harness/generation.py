@@ -2,35 +2,22 @@
 
 The same object works in an lm_eval run (``lm_factuality.harness.judging``) and on saved samples (``lm-factuality judge``)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+from judges.config import JudgeConfig
+from judges.judge import Judge, Plan
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.records import read_lines, to_model
 from lm_factuality.ground.thinking import said
 
-if TYPE_CHECKING:
-    from judges.config import JudgeConfig
-    from judges.judge import Judge, Plan
-
 Docs: TypeAlias = Sequence[Mapping[str, Any]]
 Verdict: TypeAlias = Mapping[str, Any]
 Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]
-
-
-def refuse_unable(config: JudgeConfig, generation: Generation) -> None:
-    """Raises ConfigError if a judge cannot answer what ``generation`` asks."""
-    if missing := [kind for kind in generation.kinds if not config.capabilities.can_answer(kind)]:
-        raise ConfigError(
-            f"judge {config.name} (backend {config.backend}) cannot {' or '.join(missing)}, which {generation.name} needs: make "
-            "it the first of a cascade whose second judge can (docs/judges.md)"
-        )
 
 
 class Generation(Protocol):
@@ -67,6 +54,15 @@ class Generation(Protocol):
 
     def table(self, summary: Mapping[str, Any]) -> Table:
         """(columns, rows, notes) for ``lm_factuality.ground.console.print_table``."""
+
+
+def refuse_unable(config: JudgeConfig, generation: Generation) -> None:
+    """Raises ConfigError if a judge cannot answer what ``generation`` asks."""
+    if missing := [kind for kind in generation.kinds if not config.capabilities.can_answer(kind)]:
+        raise ConfigError(
+            f"judge {config.name} (backend {config.backend}) cannot {' or '.join(missing)}, which {generation.name} needs: make "
+            "it the first of a cascade whose second judge can (docs/judges.md)"
+        )
 
 
 @dataclass(frozen=True)

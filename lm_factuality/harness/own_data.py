@@ -33,11 +33,9 @@ def find_data(own: Path | None, source: Source, data_dir: str | None) -> tuple[P
     there, or the published one is neither here nor can be downloaded."""
     if own is None:
         located = locate(source, data_dir)
-        return located.path, _about(located.path, located.blob, located.is_upstream)
-    if not own.is_file():
+        path, blob, is_published = located.path, located.blob, located.is_upstream
+    elif own.is_file():
+        path, blob, is_published = own, blob_id(own), False
+    else:
         raise DataError(f"{own}: no such file; give another, or none for the published one")
-    return own, _about(own, blob_id(own), False)
-
-
-def _about(path: Path, blob: str, is_published: bool) -> dict[str, Any]:
-    return {"file": path.name, "git_blob": blob, "is_published": is_published}
+    return path, {"file": path.name, "git_blob": blob, "is_published": is_published}

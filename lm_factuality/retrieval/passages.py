@@ -164,16 +164,13 @@ class PassageStore:
         rows = [(number, each.id, each.title, each.text) for number, each in enumerate(passages, len(self))]
         with self._connection:
             self._connection.executemany("INSERT INTO passages VALUES (?, ?, ?, ?)", rows)
-            self._keep("read", state)
+            self.keep("read", state)
         self._size += len(rows)
 
     def keep(self, name: str, content: Any) -> None:
         """Keeps a part of the build's state."""
         with self._connection:
-            self._keep(name, content)
-
-    def _keep(self, name: str, content: Any) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, json.dumps(content)))
+            self._connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, json.dumps(content)))
 
     def kept(self, name: str) -> Any:
         """What was kept last under ``name``; None if nothing was."""
