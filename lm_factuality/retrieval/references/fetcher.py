@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 _MOST_BYTES = 500_000  # RFC 9309 asks for at least 500 KiB
 _REDIRECTS = 5  # RFC 9309, 2.3.1.2
 _LONGEST_DELAY = 30.0  # seconds of Crawl-delay that are kept to
-
-
 _DAY = 86_400  # seconds: no pause is longer, nor could every timer wait for more
 _PRODUCT = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"  # the token that begins a User-Agent (RFC 9110, 10.1.5)
 _AGENT = "one line of ASCII text with the name of a program first, such as my-lab/1.0 (me@example.org)"
