@@ -107,7 +107,12 @@ def _info(parsed: argparse.Namespace) -> int:
 
 
 def _query(parsed: argparse.Namespace) -> int:
-    queries = _queries(parsed)
+    if (parsed.text is None) == (parsed.queries is None):
+        raise ConfigError("index query needs either a TEXT or --queries FILE")
+    expected = "expected queries, one per line"
+    queries = [line for _, line in lines_of(parsed.queries, expected)] if parsed.queries else [parsed.text]
+    if not queries:
+        raise DataError(f"{parsed.queries}: no queries; expected one per line")
     for query, hits in zip(queries, open_index(parsed.index).retrieve(queries, parsed.k), strict=True):
         if parsed.json:
             found = [{"number": hit.number, "score": hit.score, **asdict(hit.passage)} for hit in hits]
@@ -120,16 +125,6 @@ def _query(parsed: argparse.Namespace) -> int:
             notes = [] if hits else ["No passage has a word of the query."]
             print_table(query, ("#rank", "#score", "id", "title", "text"), rows, notes)
     return 0
-
-
-def _queries(parsed: argparse.Namespace) -> list[str]:
-    if (parsed.text is None) == (parsed.queries is None):
-        raise ConfigError("index query needs either a TEXT or --queries FILE")
-    if parsed.text is not None:
-        return [parsed.text]
-    if not (queries := [line for _, line in lines_of(parsed.queries, "expected queries, one per line")]):
-        raise DataError(f"{parsed.queries}: no queries; expected one per line")
-    return queries
 
 
 def _shortened(text: str) -> str:

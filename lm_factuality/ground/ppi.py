@@ -144,7 +144,7 @@ class _Drawn:
         return np.asarray(self.weights @ self.people + weight * (total - self.weights @ self.judged))
 
     def tuned(self, slope: Floats) -> float:
-        """The lambda of the smallest variance: how labels go with the judge, beside how much he varies within strata."""
+        """The lambda of the smallest variance: how labels go with what the judge says, beside how that varies in strata."""
         labels = np.bincount(self.strata)
         people, judged = (self._centred(counts @ slope)[1] for counts in (self.people, self.judged))
         together = np.bincount(self.strata, people * judged) / np.maximum(1, labels - 1)

@@ -140,7 +140,7 @@ def settings_of(kind: type) -> frozenset[str]:
 
 
 def unknown_keys(name: str, config: Mapping[str, Any]) -> Iterator[str]:
-    """What is misspelt in a YAML: a key that lm_eval does not have, or one of metadata (else a note) nearly a setting's."""
+    """What is misspelt in a YAML: a key unknown to lm_eval, or one of metadata that is nearly a setting (others are notes)."""
     kind = config.get("class")
     if not isinstance(kind, type) or not any("reads" in vars(base) for base in kind.__mro__):
         return

@@ -166,7 +166,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     @classmethod
     def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
         """What is wrong with the task that ``config`` describes, which the user calls ``target``. As it stands, for tasks that
-        check all they read when made; others find all problems of their data. Raises ConfigError, DataError: none can be made."""
+        check all they read when made; others find all problems of their data. Raises ConfigError, DataError: no task."""
         return check_built(cls, target, config, data_dir)
 
     @abc.abstractmethod

@@ -25,8 +25,6 @@ from lm_factuality.retrieval.passages import Passage
 logger = logging.getLogger(__name__)
 
 _RENAMED = {"protocol": "insertion", "stride": "retrieval_stride"}
-
-
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -215,11 +213,8 @@ class HFRALM(HFTree):
         return encoded
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
-        """lm_eval's request type, in the windows that HFLM makes; retrieved passages take room in each.
-
-        Returns:
-            For each text the sum of its tokens' log-probabilities, in nats.
-        """
+        """lm_eval's request type, in the windows that HFLM makes, in each of which retrieved passages take room: the sum of each
+        text's log-probabilities, in nats."""
         return self._roll(
             requests, lambda parts, sources: self.loglikelihood_of_sources(parts, sources, [None] * len(parts), disable_tqdm)
         )

@@ -121,11 +121,7 @@ class HFTree(HFLM):  # type: ignore[misc]
             yield lambda position: bar.update(int(np.searchsorted(last, position)) - bar.n)
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
-        """As HFLM, with the windows of all texts in one forest.
-
-        Returns:
-            For each text the sum of its tokens' log-probabilities, in nats.
-        """
+        """As HFLM, with the windows of all texts in one forest: the sum of each text's log-probabilities, in nats."""
         if self.engine is None:
             totals: list[float] = super().loglikelihood_rolling(requests, disable_tqdm=disable_tqdm)
             return totals

@@ -64,7 +64,7 @@ class Exclusion:
         return cls(tuple(rule.removeprefix("id:") for rule in ids), "title" in names, overlap if "overlap" in names else 0)
 
     def document(self, rows: Iterable[Mapping[str, Any]], texts: Iterable[str]) -> EvaluatedDocument:
-        """From a benchmark's rows that were made from it, and the texts asked about. Raises DataError: no ``id_keys``."""
+        """From the rows that a benchmark made of it, and the texts asked about. Raises DataError: a row lacks an id key."""
         rows, texts = list(rows), list(texts)
         for key, row in ((key, row) for key in self.id_keys for row in rows if key not in row):
             raise DataError(
@@ -103,7 +103,7 @@ class Search:
                 self._reason(owner, hit)
 
     def retrieve(self, queries: Iterable[tuple[str, Owner]], k: int) -> dict[tuple[str, Owner], Found]:
-        """The ``k`` best passages for each query of a row; where one is recognised late, its article's are replaced."""
+        """The ``k`` best passages for each query of a row. One may be recognised late; others then replace its article's."""
         found: dict[tuple[str, Owner], Found] = {}
         missing = list(dict.fromkeys(queries))
         while missing:
