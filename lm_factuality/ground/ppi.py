@@ -55,8 +55,8 @@ class Estimate:
 def estimate(
     units: Units, value: Value, low: float = -math.inf, high: float = math.inf, weight: float | None = None
 ) -> Estimate | None:
-    """The corrected score, which ``value`` makes out of sums and which lies between ``low`` and ``high``; ``weight`` is lambda
-    where it is not tuned. With counts of all units by people it is their plain score. None below two labelled clusters."""
+    """The corrected score, which ``value`` makes out of sums, between ``low`` and ``high``; ``weight`` is lambda if it is not
+    tuned. With people's counts of all units it is the plain one. None below two labelled clusters, or if undefined."""
     drawn = _Drawn(replace(units, strata=_with_labels(units)))
     if len(np.unique(drawn.clusters)) < 2:
         return None

@@ -194,7 +194,7 @@ class Sources:
 
 @contextmanager
 def writing(out: Path, partial: Path, lock: Path) -> Iterator[None]:
-    """Alone in writing ``partial``, which becomes ``out``; ``lock`` is gone afterwards. Raises DataError: it cannot be."""
+    """Alone in writing ``partial``, which becomes ``out``; ``lock`` goes. Raises DataError: it is held, or writing fails."""
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.touch()  # a place that cannot be written is another error than a lock that is held
