@@ -29,7 +29,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Retrieval(BaseModel):
-    """The options beside those of ``hf-tree``; the class of the model says what they do."""
+    """The options beside those of ``hf-tree``; ``docs/models.md`` says what they do."""
 
     model_config = STRICT
 
@@ -45,19 +45,13 @@ class Retrieval(BaseModel):
 
 
 class HFRALM(HFTree):
-    """``hf-tree`` with retrieval.
-
-    Of a continuation, ``retrieval_stride`` tokens at a time are predicted; the ``query_length`` tokens before them are searched
-    for in ``index``, a folder that ``lm-factuality index build`` has made; the ``num_documents`` best passages, the best one
-    nearest to the text, are prepended, title and text, cut to ``document_length`` tokens each. ``separator`` stands between a
-    passage and what follows. Passages count as part of the task's window, so that the model sees no more than without retrieval:
-    the beginning of the text gives way. With ``insertion=code`` the passage overwrites the beginning of the text instead, without
-    a separator, as in the authors' script. The evaluated document is not retrieved: ``exclude`` names by what a passage is
-    recognised, ``id:KEY``, ``title`` and ``overlap`` (``overlap_words`` in a row that it shares with the passage), joined by
-    ``+``; with a passage its whole article is left out (see ``lm_factuality.models.ralm``).
-
-    ``retrieved`` has what was retrieved, and what was excluded and why, for each row by (task, lm_eval's number of the row).
-    Raises ConfigError, DataError: options or an index that cannot be used."""
+    """``hf-tree`` with retrieval, whose options ``docs/models.md`` describes. Of a continuation ``retrieval_stride`` tokens at a
+    time are predicted; the ``query_length`` tokens before them are searched for, and the ``num_documents`` best passages are
+    prepended, title and text, the best one nearest to the text. They count as part of the task's window, so that the model sees
+    no more than without retrieval: the beginning of the text gives way. With ``insertion=code`` a passage overwrites it instead,
+    as in the authors' script. The evaluated document is not retrieved: with a passage that ``exclude`` recognises its whole
+    article is left out (``ralm``). ``retrieved`` has what was retrieved, and what was excluded and why, by (task, lm_eval's
+    number of the row). Raises ConfigError, DataError: options or an index that cannot be used."""
 
     name = "hf-ralm"
 
