@@ -132,8 +132,8 @@ def _run(arguments: Sequence[str]) -> int:
         return run(arguments[1:])
     if arguments[:1] == ["gen"]:  # and factor-gen what follows here
         return gen(arguments[1:])
-    parsed = build_parser(arguments[0] if arguments else "").parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    parsed = build_parser(arguments[0] if arguments else "").parse_args(arguments)
     import lm_factuality.benchmarks  # noqa: F401  makes the benchmarks' prompts known to judges
 
     code: int = parsed.function(parsed)
