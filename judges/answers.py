@@ -19,7 +19,6 @@ BLANKS = " \t\r\n\u2581\u0120\u010a"  # of a token: white space, also as tokeniz
 
 
 def _texts(value: Any) -> Any:
-    """One text as a list of it; None as an empty one."""
     return (value,) if isinstance(value, str) else value or ()
 
 
@@ -119,7 +118,6 @@ class Usage:
     cost: float | None = None
 
     def plus(self, **more: float) -> Usage:
-        """This and so much more of the fields named."""
         changes: dict[str, Any] = {name: (getattr(self, name) or 0) + each for name, each in more.items()}
         return replace(self, **changes)
 
@@ -172,7 +170,6 @@ class TokenCounter:
         self.method = f"tokenizer {tokenizer}" if tokenizer else f"1 token per {BYTES_A_TOKEN} bytes"
 
     def expected(self, request: Request) -> int:
-        """Tokens of system text and prompt."""
         texts = (request.system, request.prompt)
         if self._tokenizer is not None:
             return sum(len(self._tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts)

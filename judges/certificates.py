@@ -1,24 +1,20 @@
 """Certificates: how well a judge does where the truth is known, to be read beside whatever it judges later."""
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from judges.config import JudgeConfig
+from judges.judge import Judge
 from judges.templates import Prompts
 from lm_factuality import __version__
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import parse_json, write_json
 from lm_factuality.ground.published import cache_folder
-
-if TYPE_CHECKING:
-    from judges.config import JudgeConfig
-    from judges.judge import Judge
 
 _USUAL = {"verdicts": "text", "verify": "fact", "thinking_tokens": None, "schema": True}  # which identities leave out
 _FEWEST = 20  # units in a bin by which its rate of errors can be told

@@ -9,21 +9,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from tqdm import tqdm
 
 from judges.answers import Answer, Backend, Decoding, Estimate, Request, Usage, estimate_of
 from judges.backends import open_backend
+from judges.backends.limits import Purse
 from judges.backends.thinking import ROOM_TO_THINK, is_cut_off_in_thought
+from judges.config import JudgeConfig
 from judges.store import AnswerStore
 from judges.templates import Prompts
 from judges.typed import Check, R, Reply, Typed, is_worth_another_try, longest_again, once_more, read_reply, schema_of
 from lm_factuality.ground.errors import BackendDown
-
-if TYPE_CHECKING:
-    from judges.backends.limits import Purse
-    from judges.config import JudgeConfig
 
 Item = TypeVar("Item")
 Subjects = Sequence[Mapping[str, Any]]  # what each question is about
@@ -194,8 +192,6 @@ def _rows(items: Sequence[Item], count: int) -> list[list[Item]]:
 
 
 class _Silent:
-    """Answers nothing in the place of a backend, and remembers what it was asked."""
-
     def __init__(self, backend: Backend) -> None:
         self.identity, self.reads_subject = backend.identity, bool(getattr(backend, "reads_subject", False))
         self.asked: list[Request] = []
@@ -222,7 +218,6 @@ class Plan:
 
     @property
     def at_most(self) -> Estimate:
-        """What is never exceeded, if no request fails on its way."""
         return self.most or self.estimate
 
 

@@ -1,7 +1,5 @@
 """Every answer on disk before it is used: an SQLite file that several threads and processes may share."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -38,7 +36,6 @@ CREATE TABLE IF NOT EXISTS leases (key TEXT PRIMARY KEY, owner TEXT NOT NULL) WI
 
 
 def default_store() -> Path:
-    """Where answers are kept if nobody says otherwise."""
     return cache_folder() / "answers.sqlite"
 
 
@@ -91,13 +88,11 @@ class AnswerStore:
         if self._heart is not None:
             self._heart.join()
             with self._guarded(), self._transaction():
-                self._database.execute("DELETE FROM leases WHERE owner = ?", (self._owner,))
-                self._database.execute("DELETE FROM owners WHERE owner = ?", (self._owner,))
+                self._disown(self._owner)
             self._heart = None
         self._database.close()
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The answers that there are, by key."""
         with self._guarded():
             query = "SELECT key, answer FROM answers WHERE key IN (SELECT value FROM json_each(?))"
             return {key: self._read(key, answer) for key, answer in self._database.execute(query, [json.dumps(list(keys))])}
@@ -137,7 +132,10 @@ class AnswerStore:
         self._beat()
         ours = set()
         with self._guarded(), self._transaction():
-            self._bury()
+            host, now = socket.gethostname(), time.time()
+            for owner, its_host, pid, beat in self._database.execute("SELECT owner, host, pid, beat FROM owners").fetchall():
+                if now - beat > self._expiry or (its_host == host and not is_alive(pid)):  # it is gone: what it claimed is free
+                    self._disown(owner)
             for key in keys:
                 taken = self._database.execute(
                     "INSERT OR IGNORE INTO leases SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM answers WHERE key = ?1)",
@@ -152,13 +150,9 @@ class AnswerStore:
         with self._guarded(), self._transaction():
             self._database.executemany("DELETE FROM leases WHERE key = ? AND owner = ?", [(key, self._owner) for key in keys])
 
-    def _bury(self) -> None:
-        """Frees what was claimed by processes that are gone."""
-        host, now = socket.gethostname(), time.time()
-        for owner, its_host, pid, beat in self._database.execute("SELECT owner, host, pid, beat FROM owners").fetchall():
-            if now - beat > self._expiry or (its_host == host and not is_alive(pid)):
-                self._database.execute("DELETE FROM leases WHERE owner = ?", (owner,))
-                self._database.execute("DELETE FROM owners WHERE owner = ?", (owner,))
+    def _disown(self, owner: str) -> None:
+        self._database.execute("DELETE FROM leases WHERE owner = ?", (owner,))
+        self._database.execute("DELETE FROM owners WHERE owner = ?", (owner,))
 
     def _beat(self) -> None:
         """Says that this store lives, and has a thread say it again from time to time."""

@@ -86,7 +86,6 @@ class ClassifierBackend:
 
 
 def to_reply(probability: float, threshold: float, reason: str) -> SupportReply:
-    """A claim is supported from the threshold on."""
     verdict = SUPPORTED if probability >= threshold else NOT_SUPPORTED
     return SupportReply(reason=reason, verdict=verdict, probability=round(probability, 4))
 
@@ -106,7 +105,6 @@ def to_answer(kind: str, replies: Sequence[SupportReply] | None) -> Answer:
 
 
 def claims_of(subject: Mapping[str, Any]) -> list[str]:
-    """The claim of a subject, or its numbered units."""
     return [subject["claim"]] if subject.get("kind") == "verify" else list(subject.get("units", ()))
 
 

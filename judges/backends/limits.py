@@ -22,13 +22,10 @@ class Prices:
     completion: Annotated[Number, Field(ge=0)]
 
     def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """In USD."""
         return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
 
 
 class BudgetSpent(Exception):
-    """The next call might cost more than is left."""
-
     def __init__(self, needed: float) -> None:
         super().__init__(f"the next call may cost ${needed:.6f}")
         self.needed = needed
@@ -91,7 +88,6 @@ class Pace:
         self._next = 0.0
 
     async def wait(self, amount: float = 1.0) -> None:
-        """Returns when ``amount`` more may be sent."""
         if not self._seconds_each:
             return
         now = time.monotonic()
@@ -101,5 +97,4 @@ class Pace:
             await asyncio.sleep(ours - now)
 
     def give_back(self, amount: float) -> None:
-        """``amount`` that was waited for was not used."""
         self._next -= amount * self._seconds_each

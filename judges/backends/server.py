@@ -35,7 +35,6 @@ def key_variable(config: JudgeConfig) -> str | None:
 
 
 def find_key(config: JudgeConfig) -> str:
-    """The key for the server of ``config``, from the environment; empty if there is none."""
     variable = key_variable(config)
     return os.environ.get(variable, "").strip() if variable else ""
 
@@ -61,7 +60,6 @@ def require_key(config: JudgeConfig) -> str:
 
 
 def is_openai(base_url: str) -> bool:
-    """Whether a server is OpenAI's own, reached by TLS."""
     url = urlsplit(base_url)
     return url.scheme == "https" and url.hostname == _OPENAI_HOST and url.port in (None, 443)
 
@@ -154,7 +152,9 @@ class Faults:
             advice = f"{elsewhere}change base_url" if elsewhere else await self._advice(status, client)
             raise BackendDown(f"judge {self._config.name}: {self._config.base_url}: {why}; {advice}") from None
         if status in _RETRIED or status >= 500:
-            raise TryAgain(why, _wanted_pause(error.response.headers)) from None
+            milliseconds = seconds_of(error.response.headers.get("retry-after-ms"))  # as some say it
+            seconds = seconds_of(error.response.headers.get("retry-after"))
+            raise TryAgain(why, seconds if milliseconds is None else milliseconds / 1000) from None
         if any(word in why for word in _SCHEMA_WORDS):
             advice = "set schema: false in the judge's YAML, and answers are asked for in words alone"
             raise BackendDown(f"judge {self._config.name}: {self._config.base_url}: {why}; {advice}") from None
@@ -180,12 +180,6 @@ class Faults:
         """What a server said, for a message of ours."""
         text = " ".join(self.hidden(text).split())
         return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
-
-
-def _wanted_pause(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a server asks for, in milliseconds (as some do) or as HTTP has it."""
-    milliseconds = seconds_of(headers.get("retry-after-ms"))
-    return seconds_of(headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
 
 
 async def _known_models(client: AsyncOpenAI) -> list[str]:
@@ -253,7 +247,8 @@ def answer_in(reply: Any, endpoint: str) -> Answer:
     """As ``read_reply``, of what the JSON holds."""
     quoted = f"{str(reply)[:80]!r}"
     usage = reply.get("usage") if isinstance(reply, dict) else None
-    counts = [_count(usage, name) for name in ("prompt_tokens", "completion_tokens")]
+    given = [usage.get(name) if isinstance(usage, dict) else None for name in ("prompt_tokens", "completion_tokens")]
+    counts = [each if isinstance(each, int) and 0 <= each <= _MOST_TOKENS else None for each in given]
     try:
         choice = reply["choices"][0]
         content = content_of(choice, usage) if endpoint == "chat" else choice["text"]
@@ -308,8 +303,3 @@ def _is_number(value: Any) -> bool:
 def _storable(text: str) -> str:
     """``text`` without halves of surrogate pairs."""
     return text.encode("utf-8", "replace").decode()
-
-
-def _count(usage: Any, name: str) -> int | None:
-    value = usage.get(name) if isinstance(usage, dict) else None
-    return value if isinstance(value, int) and 0 <= value <= _MOST_TOKENS else None

@@ -17,8 +17,6 @@ LEXICAL = "lexical"
 
 
 class Titled(Protocol):
-    """A passage: a text under a title."""
-
     @property
     def title(self) -> str: ...
 
@@ -56,8 +54,6 @@ class Entailment(Protocol):
 
 
 class LexicalEntailment:
-    """The judge without a model: words, numbers, dates, names and negation."""
-
     def __init__(self) -> None:
         self._model = load_lexical_model()
 
@@ -73,8 +69,6 @@ class LexicalEntailment:
 
 
 class Once:
-    """An entailment that hands each pair to another one only once."""
-
     def __init__(self, entailment: Entailment) -> None:
         self._entailment = entailment
         self._known: dict[Pair, bool | None] = {}
@@ -85,7 +79,6 @@ class Once:
 
     @property
     def num_asked(self) -> int:
-        """Pairs that were handed on."""
         return len(self._known)
 
     def entail(self, pairs: Sequence[Pair]) -> list[bool | None]:

@@ -44,7 +44,9 @@ class SupportModel:
         self._longest, self._batch_size = longest, batch_size
         self._window = window or self._family.window or longest
         if self._family.head == "seq2seq":
-            self._zero, self._one = _first_tokens(name, tokenizer)
+            self._zero, self._one = (tokenizer(word, add_special_tokens=False)["input_ids"][0] for word in "01")
+            if self._zero == self._one:
+                raise ModelError(f"{name}: its tokenizer begins 0 and 1 with the same token, so the first word tells nothing")
         elif (count := model.config.num_labels) != 1:  # a single label is a score
             given = self._family.support
             self._support = find_label(name, model.config.id2label, _ENTAILMENT) if given is None else given
@@ -91,7 +93,6 @@ class SupportModel:
         ]
 
     def _encode(self, texts: Sequence[tuple[str, str]]) -> dict[str, list[list[int]]]:
-        """What the tokenizer makes of each premise with its claim, whole."""
         eos = self._tokenizer.eos_token or self._tokenizer.sep_token
         given = list(map(list, zip(*texts, strict=True)))
         if self._family.text:
@@ -138,7 +139,8 @@ def load_model(
             config = AutoConfig.from_pretrained(foundation, num_labels=2)
             options = {"config": config, "key_mapping": {"^t5\\.": ""}, "revision": revision, "output_loading_info": True}
             model, info = T5ForTokenClassification.from_pretrained(name, **options)
-            _refuse_missing(name, info["missing_keys"])
+            if missing := sorted(info["missing_keys"]):  # transformers would make these weights up
+                raise ModelError(f"{name}: has no weights for {', '.join(missing[:3])}; does it belong to that family?")
             tokenizer = AutoTokenizer.from_pretrained(foundation)
         elif FAMILIES[family].head == "seq2seq":
             tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
@@ -148,12 +150,6 @@ def load_model(
             return SupportModel(name, family, model, tokenizer, longest, batch_size, window)
         longest = _MOST_T5 if FAMILIES[family].head != "sequence" else _window(model.config, tokenizer)
         return SupportModel(name, family, model.to(device, dtype_of(device)), tokenizer, longest, batch_size, window)
-
-
-def _refuse_missing(name: str, keys: Collection[str]) -> None:
-    """transformers would make up the weights that a checkpoint does not have."""
-    if keys:
-        raise ModelError(f"{name}: has no weights for {', '.join(sorted(keys)[:3])}; does it belong to that family?")
 
 
 def load_classifier(
@@ -180,7 +176,6 @@ def load_classifier(
 
 
 def default_device() -> str:
-    """The GPU if there is one."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -199,13 +194,6 @@ def find_label(name: str, labels: dict[int, str], meanings: Collection[str]) -> 
             "set id2label in its config.json"
         )
     return found[0]
-
-
-def _first_tokens(name: str, tokenizer: Any) -> tuple[int, int]:
-    zero, one = (tokenizer(word, add_special_tokens=False)["input_ids"][0] for word in "01")
-    if zero == one:
-        raise ModelError(f"{name}: its tokenizer begins 0 and 1 with the same token, so the first word tells nothing")
-    return zero, one
 
 
 def _window(config: Any, tokenizer: Any) -> int:

@@ -83,7 +83,6 @@ def find_source(name: str) -> Source:
 
 
 def generation_names() -> list[str]:
-    """The benchmarks whose responses a judge marks."""
     return [each.kind for each in all_benchmarks() if each.generation is not None]
 
 

@@ -1,7 +1,5 @@
 """What people are asked of a benchmark's samples, so that their answers can be held against the judge's, and take its place."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -124,5 +122,4 @@ def relabelling(
 
 
 def as_verdict(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A judge's record as samples have it."""
     return {"filtered_resps": [json.dumps(record)]}

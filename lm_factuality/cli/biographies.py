@@ -11,8 +11,7 @@ from typing import Any
 from tqdm import tqdm
 
 from judges.inference import Once, load_entailment
-from lm_factuality.benchmarks.biographies.citations import judge_citations, summarise_citations, to_record
-from lm_factuality.benchmarks.biographies.cite import find_splitter
+from lm_factuality.benchmarks.biographies.citations import find_splitter, judge_citations, summarise_citations, to_record
 from lm_factuality.benchmarks.biographies.generations import query_of, read_generations, read_names
 from lm_factuality.benchmarks.biographies.types import Record, read_lines
 from lm_factuality.benchmarks.biographies.viewer import write_page

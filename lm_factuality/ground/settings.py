@@ -14,7 +14,8 @@ from lm_factuality.ground.errors import ConfigError, did_you_mean
 Model = TypeVar("Model")
 
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
-"""For a ``BaseModel``: no unknown keys, no text taken for a number. A list for a tuple: ``Field(strict=False)``."""
+"""For a ``BaseModel`` (``Strict`` has it): no unknown keys, no text taken for a number. A list for a tuple:
+``Field(strict=False)``."""
 FORBID = ConfigDict(extra="forbid")
 """For a dataclass (``__pydantic_config__ = FORBID``, which holds for those in it too): a strict one would take no mapping, so
 that its fields are strict by the types below. A plain dataclass is checked where it is read, not where it is made."""
@@ -25,6 +26,10 @@ Truth = Annotated[bool, Field(strict=True)]
 
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument", "invalid_key")
 _SHOWN = 200  # characters of a value
+
+
+class Strict(BaseModel):
+    model_config = STRICT
 
 
 class Form(NamedTuple):

@@ -88,7 +88,6 @@ def _changed(folder: Path, submission: Submission) -> Iterator[Refusal]:
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
-    """All files and folders below by their places, no link followed."""
     for parent, folders, files in os.walk(folder, followlinks=False):
         for path in (Path(parent) / name for name in sorted((*folders, *files))):
             yield path.relative_to(folder).as_posix(), path

@@ -37,7 +37,6 @@ class Digest:
         self._hashes: dict[int, str] = {}
 
     def add(self, doc_id: int, doc: Mapping[str, Any]) -> None:
-        """Takes the document with the number ``doc_id``."""
         own = {key: value for key, value in doc.items() if key not in self._model_outputs}
         text = json.dumps(own, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         self._hashes[doc_id] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -49,7 +48,6 @@ class Digest:
 
 
 def published_here() -> dict[str, Path]:
-    """The published files on this machine, by their git blobs."""
     folder = os.environ.get("LM_FACTUALITY_DATA")
     places = [cached_path(each) for each in all_sources().values()]
     places += [Path(folder) / each.filename for each in all_sources().values()] if folder else []

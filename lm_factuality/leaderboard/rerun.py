@@ -8,12 +8,10 @@ import tempfile
 from itertools import repeat
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from judges import LEXICAL
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.files import write_json
-from lm_factuality.ground.settings import STRICT
+from lm_factuality.ground.settings import Strict
 from lm_factuality.ground.suite import find_config
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.run import run
@@ -27,11 +25,9 @@ BESIDE = ".rerun.json"  # behind the name of a submission's folder, whose own fi
 _TOLERANCES, _OTHER = {"float32": 1e-3, "float16": 1e-2, "bfloat16": 3e-2}, 5e-2  # shares of a log-probability
 
 
-class Rerun(BaseModel):
+class Rerun(Strict):
     """What came of it; ``submission`` is the hash of the folder. ``tasks`` are (task, rows, how many of them are as submitted,
     outcome, note), the outcome being ``same``, ``differs``, or ``sampled``, which nobody can repeat."""
-
-    model_config = STRICT
 
     submission: str
     date: str
@@ -83,7 +79,6 @@ def rerun_of(folder: Path, digest: str) -> str:
 
 
 def _compare(task: TaskResult, found: TaskResult, drawn: list[int], dtype: str) -> tuple[str, int, int, str, str]:
-    """The rows ``drawn`` as submitted and as ``found`` now."""
     files = [each.samples for each in (task, found) if each.samples]
     before, now = ({row["doc_id"]: texts(row["resps"]) for row in read_samples(each)} for each in files)
     decoding = task.config.get("generation_kwargs")

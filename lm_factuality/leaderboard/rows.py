@@ -100,8 +100,6 @@ def check_rows(
 
 
 class _Rows:
-    """The rows of a samples file, and what is wrong with them once all were read."""
-
     def __init__(self, path: Path, audit: Audit, model_outputs: tuple[str, ...]) -> None:
         self.digest = Digest(model_outputs)
         self._path, self._audit, self._model_outputs = path, audit, model_outputs

@@ -7,25 +7,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from lm_factuality.ground.errors import ConfigError, did_you_mean
-from lm_factuality.ground.settings import STRICT, Text, read_settings
+from lm_factuality.ground.settings import Strict, Text, read_settings
 from lm_factuality.ground.suite import configs_folder, read_config
 from lm_factuality.results.read import PLAIN_BACKENDS
 
 Names = Annotated[tuple[Text, ...], Field(strict=False, min_length=1)]
 
 
-class TaskRules(BaseModel):
+class TaskRules(Strict):
     """What is expected of one task.
 
     ``benchmark`` is the kind that its results must be of, None for any. ``headline`` is the score that it is ranked by, None if
     it is not ranked. ``documents`` is how many it has, ``digest`` their hash (see ``documents``; None where the rules do not know
     it), ``git_blob`` the file's. ``metadata`` and ``generation_kwargs`` are what the results must say; a null stands for nothing
     said. ``judge_prompts`` are the prompts that a judge is asked with and their hashes, none where nobody judges."""
-
-    model_config = STRICT
 
     task: Text
     version: Annotated[str, BeforeValidator(str)]
@@ -40,7 +38,7 @@ class TaskRules(BaseModel):
     judge_prompts: Mapping[str, Text] = {}
 
 
-class Rules(BaseModel):
+class Rules(Strict):
     """What a leaderboard takes.
 
     ``max_unscored`` is a share of a task's responses. ``thinking_tokens`` is the most that a model may have to think, beside the
@@ -49,8 +47,6 @@ class Rules(BaseModel):
     have one, ``adapters`` whether the model may be a checkpoint with something added to it, ``backends`` by which of lm_eval's it
     may be run (default: those that score a checkpoint as it is). ``lm_eval_versions`` are the beginnings of those taken, from
     ``lm_eval_minimum`` on. In the file, ``all_tasks`` holds what the tasks have in common."""
-
-    model_config = STRICT
 
     name: Text
     title: Text
@@ -88,16 +84,13 @@ class Rules(BaseModel):
 
     @property
     def tasks(self) -> tuple[TaskRules, ...]:
-        """The rules of all tasks, in the order of the leaderboard's columns."""
         return tuple(self.by_task.values())
 
     @property
     def headlines(self) -> dict[str, str]:
-        """The score that each task is ranked by."""
         return {each.task: each.headline for each in self.tasks if each.headline}
 
     def takes_lm_eval(self, version: str) -> bool:
-        """Whether results of this version of lm_eval are taken."""
         return version.startswith(self.lm_eval_versions) and _release(version) >= _release(self.lm_eval_minimum)
 
 
@@ -133,6 +126,5 @@ def _merged(name: str, common: Mapping[str, Any], given: Any) -> Any:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """The numbers that a version begins with."""
     found = re.match(r"\d{1,9}(?:\.\d{1,9}){0,9}", version)
     return tuple(map(int, found[0].split("."))) if found else ()

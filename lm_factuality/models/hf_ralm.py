@@ -10,10 +10,10 @@ from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from lm_eval.api.instance import Instance
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.settings import STRICT, Text, read_settings
+from lm_factuality.ground.settings import Strict, Text, read_settings
 from lm_factuality.harness import outputs
 from lm_factuality.harness.outputs import Query
 from lm_factuality.models.hf_tree import Answer, HFTree, TokenRequest
@@ -28,10 +28,8 @@ _RENAMED = {"protocol": "insertion", "stride": "retrieval_stride"}
 Count = Annotated[int, Field(ge=1)]
 
 
-class Retrieval(BaseModel):
+class Retrieval(Strict):
     """The options beside those of ``hf-tree``; ``docs/models.md`` says what they do."""
-
-    model_config = STRICT
 
     index: Annotated[Text, Field(description="a folder, made by: lm-factuality index build SOURCE --out FOLDER")]
     retrieval_stride: Count = 8

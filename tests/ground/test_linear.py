@@ -17,7 +17,7 @@ from judges.lexical.comparison import Comparison, find_dates
 from judges.lexical.facts import is_adverbial, split_facts, split_individuals
 from judges.lexical.words import parse_passage
 from judges.typed import read_reply
-from lm_factuality.benchmarks.biographies.cite import cited_sentences
+from lm_factuality.benchmarks.biographies.citations import cited_sentences
 from lm_factuality.benchmarks.biographies.decompose import FactsReply, is_abstention, sentences_of, without_citations
 from lm_factuality.benchmarks.biographies.types import Generation
 from lm_factuality.benchmarks.factor_chat.metrics import read_word

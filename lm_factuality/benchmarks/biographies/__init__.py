@@ -7,4 +7,4 @@ which all read the same matrix. ``method`` runs these steps, ``judging`` and ``t
 samples again, with people in the judge's place.
 
 Besides: ``decisions`` and ``released`` the authors' files and figures, ``certify`` and ``tally`` judges held against them,
-``measured`` the comparison with people, ``cite`` and ``citations`` citation recall and precision."""
+``measured`` the comparison with people, ``citations`` citation recall and precision."""

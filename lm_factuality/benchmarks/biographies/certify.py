@@ -137,7 +137,6 @@ def _to_link(known: Known) -> Parts:
 
 
 def _to_verify(known: Known) -> Parts:
-    """For each entity the facts on which its page has a verdict."""
     facts: dict[str, list[Fact]] = defaultdict(list)
     for number, entity in known.verdicts:
         facts[entity].append(known.judged.facts[number])
@@ -145,7 +144,6 @@ def _to_verify(known: Known) -> Parts:
 
 
 def _first_retrieved(known: Known, given: Parts) -> Parts:
-    """Every group is of the same entity."""
     (each,) = given
     cells = tuple((_SUPPORTED,) * len(each.entities) for _ in each.facts)
     return [replace(each, matrix=cells, links=(0,) * len(each.groups))]

@@ -118,7 +118,6 @@ def most_facts(sentence: str) -> int:
 
 
 def to_facts(reply: FactsReply) -> tuple[str, ...]:
-    """The distinct facts of a judge's reply."""
     return tuple(dict.fromkeys(_fact(text) for text in reply.facts))
 
 

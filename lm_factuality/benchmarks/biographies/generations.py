@@ -147,7 +147,6 @@ def read_names(path: Path) -> list[str]:
 
 
 def query_of(name: str) -> str:
-    """What a model and an index are asked."""
     return f"Tell me a bio of {name}"
 
 
@@ -176,8 +175,6 @@ DOCUMENTS = "documents"  # what results call the knowledge where the given passa
 
 
 class Pages(Protocol):
-    """A source of pages."""
-
     def passages(self, title: str) -> list[str] | None:
         """The passages of the page called ``title``, in its order; None if there is no such page."""
 

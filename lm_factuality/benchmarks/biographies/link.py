@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from lm_factuality.benchmarks.biographies.types import Judgement
-from lm_factuality.ground.errors import ConfigError, did_you_mean
 
 PROTOCOLS = ("paper", "code")
 Links = tuple[int | None, ...]
@@ -56,15 +55,7 @@ def link(
     linking: str = "greedy",
     protocol: str = "paper",
 ) -> Links:
-    """The entity (its number) of each group."""
     order = list(range(len(entities)))
     if protocol == "code":
         order.sort(key=lambda number: entities[number])
     return LINKINGS[linking](support(groups, matrix, len(entities)), order)
-
-
-def check(linking: str, protocol: str) -> None:
-    """Raises ConfigError: there is no such linking or protocol."""
-    for kind, given, known in (("linking", linking, tuple(LINKINGS)), ("protocol", protocol, PROTOCOLS)):
-        if given not in known:
-            raise ConfigError(f"{kind}: found {given!r}, expected {' or '.join(known)}{did_you_mean(given, known)}")

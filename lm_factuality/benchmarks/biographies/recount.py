@@ -32,7 +32,6 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
     settings = Settings(None, str(task.metadata.get("linking", "greedy")), protocol)
 
     def again(row: Kept) -> dict[str, Any]:
-        """From the judgements in the record, not from the scores beside them."""
         judged = from_record(row["verdict"])
         given = judged.generation
         belongs(given.index == row["doc"]["index"] and given.name == row["doc"]["name"] and [given.output] == row["responses"])

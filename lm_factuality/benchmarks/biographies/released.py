@@ -84,7 +84,6 @@ def penalised(response: DecidedResponse) -> float:
 
 
 def num_entities(response: DecidedResponse) -> float:
-    """The number of different entities that support a fact."""
     return float(len({fact.entity for fact in response.facts if fact.entity is not None}))
 
 
@@ -99,12 +98,10 @@ def grouped_score(response: DecidedResponse) -> float | None:
     return average(fact.is_supported for fact in response.grouped)
 
 
-def matched_score(response: DecidedResponse) -> float | None:
-    """The share of those facts, as decomposed, on which grouping left a verdict; None if there are none."""
-    return average(_matched(response))
-
-
-D_FACTSCORE: Mapping[Protocol, Callable[[DecidedResponse], float | None]] = {"code": grouped_score, "fixed": matched_score}
+D_FACTSCORE: Mapping[Protocol, Callable[[DecidedResponse], float | None]] = {
+    "code": grouped_score,
+    "fixed": lambda response: average(_matched(response)),  # of the facts as decomposed, those on which grouping left a verdict
+}
 
 
 def _matched(response: DecidedResponse) -> list[bool | None]:
@@ -131,7 +128,6 @@ def _unscored(answered: Sequence[tuple[str, DecidedResponse]]) -> dict[str, Any]
 
 
 def _check(decisions: Decisions, report: Mapping[str, Any]) -> None:
-    """Raises DataError if the file states another figure than its decisions give."""
     for ours, theirs in _RECORDED.items():
         stated, found = decisions.recorded.get(theirs), report[ours]
         if stated is not None and (found is None or abs(stated - found) > _SAME):

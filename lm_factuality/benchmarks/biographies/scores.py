@@ -50,7 +50,6 @@ class Scores:
 
     @property
     def facts_per_response(self) -> int:
-        """The number of facts, by the name of its mean."""
         return self.facts
 
     @property
@@ -160,7 +159,6 @@ def attributed(judged: JudgedBiography, protocol: str = "paper") -> list[int | N
 
 
 def kind_of(biographies: int, entities: int) -> BiographyKind:
-    """The type of a response (section 2.4)."""
     if biographies == 1:
         return "one_bio_many_entities" if entities > 1 else "one_bio_one_entity" if entities == 1 else "other"
     return "many_bios_many_entities" if entities > 1 else "other"

@@ -158,7 +158,6 @@ _PROTOCOLS = {
 
 
 def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
-    """What sets a run apart from those of the paper."""
     for key in ("chat_template", "system_instruction"):
         if file.content.get(key):
             yield f"with a {key.replace('_', ' ')}, which the paper's runs did not have"

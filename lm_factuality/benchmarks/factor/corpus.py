@@ -16,7 +16,7 @@ from lm_factuality.benchmarks.declaration import wrong_metrics
 from lm_factuality.benchmarks.factor.joining import AUTHORS, DELIMITER, DOLA, Join
 from lm_factuality.benchmarks.factor.metrics import SCORES
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.settings import STRICT, TASK, read_settings
+from lm_factuality.ground.settings import TASK, Strict, read_settings
 from lm_factuality.harness.own_data import INLINE, folder_of
 
 PAPER_WINDOW = 1024  # tokens of prefix and completion together that a model sees (section 4.2)
@@ -43,10 +43,8 @@ Window = Annotated[
 ]
 
 
-class Columns(BaseModel):
+class Columns(Strict):
     """Which column holds what; None stands for the authors' column names, as far as the table has them."""
-
-    model_config = STRICT
 
     prefix: Column = None
     completion: Annotated[str, Field(description="a column name")] = "completion"
@@ -55,10 +53,8 @@ class Columns(BaseModel):
     doc_id: Column = None
 
 
-class TableYaml(BaseModel):
+class TableYaml(Strict):
     """The keys of a YAML that name a table, and those that only lm_eval reads."""
-
-    model_config = STRICT
 
     task: Annotated[str, Field(description="the name of the task")]
     dataset_path: Text = None
@@ -161,7 +157,6 @@ def parse_corpus(config: Mapping[str, Any]) -> Corpus:
 
 
 def wrong_join(config: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with ``join`` and ``delimiter`` together."""
     metadata = metadata_of(config)
     if metadata.get("join") == AUTHORS and metadata.get("delimiter") is not None:
         yield "metadata.delimiter: 'join: authors' has no delimiter; keep one of the two"

@@ -34,7 +34,6 @@ class Join:
 
     @property
     def about(self) -> dict[str, str]:
-        """What results say of it."""
         return {"join": self.rule} | ({"delimiter": self.delimiter} if self.rule == DELIMITER else {})
 
     def __call__(self, prefix: str, completion: str) -> tuple[str, str]:

@@ -95,7 +95,6 @@ def true_bytes(doc: Mapping[str, Any]) -> int:
 
 
 def families(error_types: Sequence[str]) -> dict[str, Sequence[str]]:
-    """The members of scores by error type."""
     return {VERSUS: error_types, MARGIN_VERSUS: error_types}
 
 

@@ -48,10 +48,6 @@ class Protocol:
     of_choices: Callable[[Sequence[Sequence[float]]], list[float]]
 
 
-def _statements(prefix: str, choices: Sequence[str]) -> list[dict[str, Any]]:
-    return [{"prefix": prefix, "sentence": choice} for choice in choices]
-
-
 def _rotations(prefix: str, choices: Sequence[str]) -> list[dict[str, Any]]:
     """The first letter stands for the first choice, then for the second, and so on."""
     rotated = ([*choices[first:], *choices[:first]] for first in range(len(choices)))
@@ -65,7 +61,10 @@ def _mean_over_rotations(answers: Sequence[Sequence[float]]) -> list[float]:
 
 PROTOCOLS: Mapping[str, Protocol] = {
     "statements": Protocol(
-        "factor_chat/statement", _statements, lambda count: ("True", "False"), lambda answers: [true for true, _ in answers]
+        "factor_chat/statement",
+        lambda prefix, choices: [{"prefix": prefix, "sentence": choice} for choice in choices],
+        lambda count: ("True", "False"),
+        lambda answers: [true for true, _ in answers],
     ),
     "letters": Protocol("factor_chat/letters", _rotations, lambda count: tuple(LETTERS[:count]), _mean_over_rotations),
 }

@@ -62,7 +62,6 @@ class FactorChatTask(FactorTask):
         return [super(FactorTask, self).fewshot_context({**doc, "prefix": text}, num_fewshot, **kwargs) for text in texts]
 
     def construct_requests(self, doc: dict[str, Any], ctx: Sequence[Any], **kwargs: Any) -> list[Instance]:
-        """One request a prompt."""
         words = self._protocol.words(len(doc["choices"]))
         rest = (words, self._way, dict(self.config.generation_kwargs or {}), *self.room_to_think())
         return [

@@ -16,9 +16,8 @@ from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Recount, Row, Rows, Sample, Samples, Score
 from lm_factuality.benchmarks.factor.scoring import wins
-from lm_factuality.benchmarks.factor_generation.facts import complete, end_of, why_none
+from lm_factuality.benchmarks.factor_generation.facts import MARKS, complete, end_of, why_none
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
-from lm_factuality.benchmarks.factor_generation.marks import MARKS
 from lm_factuality.benchmarks.factor_generation.tally import SCORES, row_metrics, sums
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.statistics import Aggregation, mean
@@ -44,7 +43,6 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
 
 
 def unfounded(row: Row) -> str | None:
-    """What of a record of FACTOR's generations does not follow, if anything."""
     doc, verdict = row["doc"], row["verdict"]
     texts = [] if doc["no_fact"] else row["responses"]
     sentences = [complete(doc["stem"], text) for text in texts]
@@ -59,7 +57,6 @@ def unfounded(row: Row) -> str | None:
 
 
 def _items(result: TaskResult, sample: Sample) -> list[Item]:
-    """The sentences of a row's generations."""
     doc, record = sample["doc"], verdict_of(sample)
     context = (("Right version", doc["true"]), ("Wrong version", doc["false"]), ("Text before", end_of(doc["prefix"])))
     pairs = enumerate(zip(record["sentences"], record["marks"], strict=True))
@@ -67,7 +64,6 @@ def _items(result: TaskResult, sample: Sample) -> list[Item]:
 
 
 def _change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
-    """The marks that people gave."""
     record = verdict_of(sample)
     marks = [answers.get(f"mark:{place}") for place in range(len(record["marks"]))]
     reasons = [None if mark else reason for mark, reason in zip(marks, record["reasons"], strict=True)]
@@ -105,12 +101,10 @@ _POOLED = Score("accuracy_pooled", Aggregation(mean), ACCURACY, "True of true an
 
 
 def sections(chosen: Chosen) -> Sequence[Markup]:
-    """A table of the scores for each task."""
     return [scores_section(chosen, "factor_generation", "In open generation", _NOTE)]
 
 
 def row(result: TaskResult, sample: Sample) -> SampleRow:
-    """The generations from one prefix."""
     doc, record = sample["doc"], verdict_of(sample)
     marks = list(record["marks"])
     true, false = marks.count("true"), marks.count("false")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from lm_factuality.benchmarks.declaration import ACCURACY as _ACCURACY
 from lm_factuality.benchmarks.declaration import SHARE, Score
-from lm_factuality.benchmarks.factor_generation.marks import FALSE, MARKS, TRUE
+from lm_factuality.benchmarks.factor_generation.facts import FALSE, MARKS, TRUE
 from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean, pooled_stderr
 
 RIGHT, WRONG, UNSPLIT = GROUPS = ("right", "wrong", "unsplit")
@@ -81,8 +81,6 @@ class RowTally(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The sums over rows."""
-
     right: Counts
     wrong: Counts
     unsplit: Counts
@@ -143,7 +141,6 @@ _NONE: tuple[float, ...] = (0,) * (len(GROUPS) * len(Counts._fields) + 2)
 
 
 def add(tallies: Iterable[RowTally]) -> Totals:
-    """The sums over ``tallies``."""
     return Totals.of([sum(column) for column in zip(_NONE, *(tally.vector() for tally in tallies), strict=True)])
 
 

@@ -13,9 +13,8 @@ from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row, document
 from lm_factuality.benchmarks.factor.scoring import score_row
 from lm_factuality.benchmarks.factor_generation.benchmark import BENCHMARK
-from lm_factuality.benchmarks.factor_generation.facts import FIRST, Edit, MinimalFact, find_fact
+from lm_factuality.benchmarks.factor_generation.facts import CAUTION, FIRST, Edit, MinimalFact, find_fact
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, reads_prompt
-from lm_factuality.benchmarks.factor_generation.marks import CAUTION
 from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add, row_metrics
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.ground.statistics import Aggregation
@@ -147,7 +146,6 @@ class FactorGenerationTask(JudgedTask):
 
 
 def _document(row: Row, fact: MinimalFact | str) -> dict[str, Any]:
-    """A row as the samples show it: as FACTOR's task does, and the fact that it is asked with."""
     reason = fact if isinstance(fact, str) else ""
     found = MinimalFact("", -1, "", Edit("", "")) if isinstance(fact, str) else fact
     edit = {key: getattr(found.edit, key) for key in ("stem", "true", "false", "true_edit", "false_edit")}

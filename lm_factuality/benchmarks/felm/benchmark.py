@@ -23,7 +23,6 @@ def keep(sample: Sample) -> Row:
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
-    """By the task's protocol and mode."""
     protocol, mode = str(task.metadata.get("protocol", "paper")), str(task.metadata.get("mode", "vanilla"))
     return Recount(lambda row: metrics.row_metrics(row["doc"], row["outputs"], protocol, mode))
 

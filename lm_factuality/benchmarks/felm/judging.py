@@ -156,8 +156,7 @@ class FelmTrial:
         found: dict[str, Any] = {"scores": to_report(responses, "paper"), "intervals": {}}
         for level in LEVELS:
             rows = [count_response(each, level) for each in scored]
-            values = {name: _of_totals(name) for name in MEASURES}
-            found["intervals"][level] = {name: interval_of(pooled_interval(rows, value)) for name, value in values.items()}
+            found["intervals"][level] = {name: interval_of(pooled_interval(rows, _of_totals(name))) for name in MEASURES}
         for key, part in (("baselines", responses), ("baselines_where_scored", scored)):
             found[key] = {name: to_report(flagged(part, flag(part)), "paper")[ALL] for name, flag in BASELINES.items()}
         return found if judge.config.capabilities.reads_prompts else found | {"calibration": calibrate(judge, self._rows)}
@@ -193,22 +192,18 @@ def _of_totals(score: str) -> Callable[[Sequence[float]], float]:
     return lambda totals: float(getattr(Counts(*map(int, totals)), score))
 
 
-def _again(counts: Mapping[str, float]) -> Mapping[str, Any]:
-    return to_scores(Counts(**{name: int(count) for name, count in counts.items()}))
-
-
-def _needs_evidence(config: JudgeConfig) -> bool:
-    return config.capabilities.needs_evidence
-
-
 def _settings() -> Iterator[Certifiable]:
-    defaults = {"segment_doc": _needs_evidence, "segment_cot": lambda config: not _needs_evidence(config)}
+    defaults: Mapping[str, Callable[[JudgeConfig], bool]] = {
+        "segment_doc": lambda config: config.capabilities.needs_evidence,
+        "segment_cot": lambda config: not config.capabilities.needs_evidence,
+    }
     for unit in UNITS:
         for mode in MODES:
             name = f"{unit}_{mode}"
             about = name, "finding errors", ("segment", "f1"), "F1 of segments with errors", FELM.blob
             prompts = _prompts(unit, mode), frozenset({"authors"})
-            counts = LEVELS, Counts._fields, _again, FELM.rows
+            scores = lambda counts: to_scores(Counts(**{name: int(count) for name, count in counts.items()}))  # noqa: E731
+            counts = LEVELS, Counts._fields, scores, FELM.rows
             takes = "sample", "claims", "prompts"
             yield Certifiable(
                 *about, prompts, partial(FelmTrial, unit, mode), *counts, takes, defaults.get(name, lambda config: False)

@@ -42,8 +42,6 @@ class Question:
 
 
 class Questioner:
-    """Makes the question of each row in one setting."""
-
     def __init__(self, unit: str, mode: str, protocol: str = "paper", chunk_tokenizer: str = WORDS) -> None:
         if unit not in UNITS or mode not in MODES:
             raise ConfigError(f"felm: unit {unit!r} and mode {mode!r}, expected one of {UNITS} and one of {MODES}")
@@ -87,7 +85,6 @@ class Questioner:
 
 
 def extraction_subject(row: FelmRow) -> dict[str, Any]:
-    """What the prompt for the extraction of claims is about."""
     return {
         "kind": "extract_claims",
         "question": row.prompt.strip(),
@@ -97,9 +94,8 @@ def extraction_subject(row: FelmRow) -> dict[str, Any]:
 
 
 @cache
-def _demonstrations() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = load_yaml(__package__, "prompts/demonstrations.yaml")
-    return found
+def _demonstrations() -> Any:
+    return load_yaml(__package__, "prompts/demonstrations.yaml")
 
 
 def _demonstration(row: FelmRow) -> Any:

@@ -189,7 +189,6 @@ def check_claims(reply: ClaimsReply, subject: Mapping[str, Any]) -> str:
 
 
 def to_claims(row: FelmRow, read: Typed[ClaimsReply], source: str) -> RowClaims:
-    """The claims of a judge's reply, or its problem."""
     if read.value is None:
         return RowClaims(row.index, (), source, read.problem)
     found = {each.segment: tuple(each.claims) for each in read.value.segments}
@@ -237,10 +236,8 @@ def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:
 
 
 def to_line(claims: RowClaims) -> str:
-    """A line of the file that ``read_claims`` reads."""
     return json.dumps(vars(claims), ensure_ascii=False)
 
 
 def provenance(claims: Iterable[RowClaims]) -> dict[str, int]:
-    """How many rows have their claims from where."""
     return dict(sorted(Counter(each.source for each in claims).items()))

@@ -79,7 +79,6 @@ class FelmTask(SuiteTask):
         return docs
 
     def _cautions(self, docs: Sequence[Mapping[str, Any]], claims: Mapping[str, RowClaims]) -> Iterator[str]:
-        """What a reader of the scores has to know of these rows."""
         mode = self._questioner.mode
         if claims and self._claims == "rules":
             numbers = [len(segment) for each in claims.values() for segment in each.claims]
@@ -104,9 +103,7 @@ class FelmTask(SuiteTask):
             problem = f"no claims: {claims.problem or 'none in any segment' if claims else 'not in the claims file'}"
         question = None if problem else self._questioner.ask(row, claims, texts)
         return {
-            "index": row.index,
-            "domain": row.domain,
-            "prompt": row.prompt,
+            **{"index": row.index, "domain": row.domain, "prompt": row.prompt},
             "segments": list(row.segments),
             "labels": list(row.labels),
             "text": render(row, question) if question else row.prompt,

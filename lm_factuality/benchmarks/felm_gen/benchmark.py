@@ -14,23 +14,14 @@ from judges.typed import read_reply
 from lm_factuality.benchmarks.asked import Answers, Item, People, as_verdict, load_questions, relabelling
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
-from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample, Samples, Score
+from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample, Samples
 from lm_factuality.benchmarks.felm.benchmark import FACTUAL, segment_items
 from lm_factuality.benchmarks.felm.judging import SEGMENTS
 from lm_factuality.benchmarks.felm.page import of_domain, table4
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
+from lm_factuality.benchmarks.felm_gen import steps
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.benchmarks.felm_gen.metrics import SCORES, Record, row_metrics
-from lm_factuality.benchmarks.felm_gen.steps import (
-    BY_JUDGE,
-    MarksReply,
-    check_marks,
-    cut_by_rules,
-    no_answer,
-    read_marks,
-    to_answer,
-    why_none,
-)
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.harness.outputs import TaskResult
@@ -57,26 +48,26 @@ def unfounded(row: Row, judge: Mapping[str, Any]) -> str | None:
     """What of a record of FELM-gen does not follow, if anything; ``judge`` is the config in the results."""
     verdict: Record = row["verdict"]
     doc, (response,) = row["doc"], row["responses"]
-    problem = no_answer(response)
-    none, unscored = why_none(problem)
+    problem = steps.no_answer(response)
+    none, unscored = steps.why_none(problem)
     if verdict["no_answer"] != none:
         return f"its no_answer is {verdict['no_answer']!r}, but of the response it is {none!r}"
     if problem is not None:
         empty: dict[str, Any] = {"segments": [], "errors": None, "unscored": unscored, "cut_by": None, "outputs": []}
         wrong = next((key for key, value in empty.items() if row["verdict"][key] != value), None)
         return None if wrong is None else f"its {wrong} is of an answer, but the response is none"
-    return _wrong_cut(to_answer(response), doc["domain"], verdict, judge) or _wrong_marks(verdict, judge)
+    return _wrong_cut(steps.to_answer(response), doc["domain"], verdict, judge) or _wrong_marks(verdict, judge)
 
 
 def _wrong_cut(answer: str, domain: str, verdict: Record, judge: Mapping[str, Any]) -> str | None:
     """Segments are the answer, whole and in order; where rules cut, they are those of the rules."""
     segments = verdict["segments"]
     if verdict["cut_by"] == "judge":
-        if domain not in BY_JUDGE or not capabilities(str(judge.get("backend"))).can_answer("cut"):
+        if domain not in steps.BY_JUDGE or not capabilities(str(judge.get("backend"))).can_answer("cut"):
             return f"its segments are said to be cut by a judge, which cuts none of {domain}"
         is_whole = "".join("".join(segments).split()) == "".join(answer.split())
         return None if is_whole and all(map(str.strip, segments)) else "its segments are not the text of the response"
-    cut = cut_by_rules(answer, domain)
+    cut = steps.cut_by_rules(answer, domain)
     is_cut = segments == list(cut.segments) and verdict["cut_by"] == cut.by
     return None if is_cut else "its segments are not those of the response"
 
@@ -90,8 +81,8 @@ def _wrong_marks(verdict: Record, judge: Mapping[str, Any]) -> str | None:
     if len(outputs) != judge.get("samples", 1):
         return f"it has {len(outputs)} outputs of the judge, expected {judge.get('samples', 1)}"
     subject = {"units": verdict["segments"]}
-    replies = [read_reply(Answer(text), MarksReply, subject, check_marks) for text in outputs]
-    found = read_marks(replies, len(verdict["segments"]), verdict["domain"]).errors
+    replies = [read_reply(Answer(text), steps.MarksReply, subject, steps.check_marks) for text in outputs]
+    found = steps.read_marks(replies, len(verdict["segments"]), verdict["domain"]).errors
     return None if errors == (None if found is None else list(found)) else "its errors are not what the judge wrote"
 
 
@@ -116,7 +107,6 @@ _NOTE = "Error rates of the models' own answers to FELM's prompts, as the judge 
 
 
 def sections(chosen: Chosen) -> Sequence[Markup]:
-    """The scores, and the share of segments with errors by domain."""
     entries = chosen.of_kind("felm_gen")
     labels = {f"segment_error_rate_{domain}": label for domain, label in table4().domains.items()}
     named = [replace(score, label=labels[score.name]) for score in SCORES if score.name in labels]
@@ -124,7 +114,6 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
 
 
 def row(result: TaskResult, sample: Sample) -> SampleRow:
-    """An answer of the model."""
     doc, record = sample["doc"], verdict_of(sample)
     errors, parts = record["errors"], {}
     outcome, margin = ("none" if record["no_answer"] else "unscored"), None
@@ -152,11 +141,6 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
     )
 
 
-def _compared(name: str) -> Score | None:
-    """The error rate of a domain."""
-    return of_domain(name, "error_rate", SCORES)
-
-
 SAMPLES = Samples(
     row,
     ("no error", "has errors", "unscored", "no answer"),
@@ -164,7 +148,7 @@ SAMPLES = Samples(
     facet="Domain",
     is_partition=True,
     right="Responses without an error",
-    compared=_compared,
+    compared=lambda name: of_domain(name, "error_rate", SCORES),
     script=Path(__file__).with_name("page.js"),
 )
 

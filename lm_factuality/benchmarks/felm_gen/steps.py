@@ -104,7 +104,6 @@ def pieces_of(response: str) -> list[str]:
 
 
 def cut_subject(response: str) -> dict[str, Any]:
-    """What the prompt is about."""
     return {"kind": "cut", "pieces": pieces_of(response)}
 
 

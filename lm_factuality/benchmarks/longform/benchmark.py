@@ -4,15 +4,14 @@ samples, and its rows in the report.
 Where entities may be confused all steps are taken; else a response is about one subject, and a fact is held against what is known
 of it: the passages of its document, or those that an index finds."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from judges.judge import Judge
 from lm_factuality.benchmarks.biographies import matrix, method
 from lm_factuality.benchmarks.biographies.benchmark import instance_of, shown_of
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, from_doc, nearest
@@ -32,9 +31,6 @@ from lm_factuality.harness.generation import Docs, Verdict
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import belongs, keep_verdict, verdict_of
 from lm_factuality.retrieval.index import Index
-
-if TYPE_CHECKING:
-    from judges.judge import Judge
 
 _MARKER = re.compile(r"\s*(?:>\s*|[-*•+]\s+|\d{1,3}[.)]\s+)+")
 _LEADS = re.compile(r"\s*#|\s*(?:\*\*|__)[^*_]*(?:\*\*|__):?\s*$|.*:\s*$|\W*$")

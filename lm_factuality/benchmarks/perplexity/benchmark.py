@@ -107,7 +107,6 @@ def keep(sample: Sample) -> Row:
 
 
 def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
-    """A window smaller than asked for."""
     used, asked = task.metadata.get("window_used"), task.metadata.get("window")
     if used is not None and asked not in (None, used):
         yield f"window of {used} tokens, {asked} asked for"
@@ -124,7 +123,6 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
 
 
 def row(result: TaskResult, sample: Sample) -> SampleRow:
-    """A document."""
     doc, logprob, bits = sample["doc"], sample.get("logprob"), sample.get("bits_per_byte")
     return SampleRow(
         key_of(sample, doc["text"]),

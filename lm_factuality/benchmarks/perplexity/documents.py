@@ -48,20 +48,16 @@ from lm_factuality.benchmarks.factor.rows import (
 )
 from lm_factuality.benchmarks.perplexity.benchmark import SCORES
 from lm_factuality.ground.errors import ConfigError, did_you_mean
-from lm_factuality.ground.settings import STRICT
+from lm_factuality.ground.settings import Strict
 from lm_factuality.ground.tables import Table
 
 
-class _TextColumns(BaseModel):
-    model_config = STRICT
-
+class _TextColumns(Strict):
     text: Annotated[str, Field(description="a column name")] = "text"
     doc_id: Column = None
 
 
 class _Metadata(BaseModel):
-    """Of a table of texts."""
-
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
     documents_of: Annotated[str | None, Field(description="a published FACTOR file by name or a file's path")] = None
@@ -75,8 +71,6 @@ class _Metadata(BaseModel):
 
 
 class _RowsMetadata(_Metadata, Joined):
-    """Of a FACTOR file."""
-
     columns: Columns | None = None  # type: ignore[assignment]
 
 
@@ -123,7 +117,6 @@ def parse_texts(config: Mapping[str, Any]) -> TextCorpus:
 
 
 def _problems(config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[str]:
-    """What more than one key is about."""
     yield from wrong_metrics(SCORES, config.get("metric_list"))
     yield from wrong_join(config)
     documents_of = metadata.get("documents_of")
@@ -175,7 +168,9 @@ def rebuild(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> tuple[list[Docume
     """The documents that ``rows`` come from, as the module says, and how many rows' texts stand in those of others."""
     texts = ["".join(join(row.prefix, row.choices[row.gold])) if row.choices else row.prefix for row in rows]
     plain = [_plain(text) for text in texts]
-    beginnings = _beginnings(plain)
+    # In sorted order a text that begins another, or repeats an earlier one, comes right before it.
+    order = sorted(range(len(plain)), key=lambda index: (plain[index], -index))
+    beginnings = {one for one, other in pairwise(order) if plain[one] and plain[other].startswith(plain[one])}
     of_document: dict[str, list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
         of_document[row.doc_id].append(index)
@@ -191,12 +186,6 @@ def rebuild(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> tuple[list[Docume
         Document(rows[index].location, rows[index].doc_id, texts[index], _unscorable(texts[index])) for index in sorted(kept)
     ]
     return documents, len(rows) - len(documents)
-
-
-def _beginnings(plain: Sequence[str]) -> set[int]:
-    """Which texts are the beginning of another, or repeat an earlier one; in sorted order the other comes right after."""
-    order = sorted(range(len(plain)), key=lambda index: (plain[index], -index))
-    return {one for one, other in pairwise(order) if plain[one] and plain[other].startswith(plain[one])}
 
 
 def _plain(text: str) -> str:

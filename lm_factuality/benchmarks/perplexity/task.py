@@ -51,7 +51,6 @@ class PerplexityTask(SuiteTask):
         return ""
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
-        """One request a document."""
         # The stride as the YAML gives it: half of a window is half of a smaller one too, where the model has less.
         arguments = (doc["text"], self._corpus.window, self._corpus.stride)
         return [Instance(rolling.REQUEST_TYPE, doc, arguments, 0, **without_chat(kwargs))]

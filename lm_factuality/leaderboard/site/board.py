@@ -28,7 +28,6 @@ class Row:
 
     @property
     def unscored(self) -> int:
-        """How many responses of all tasks are unscored."""
         return sum(score.unscored for score in self.scores.values())
 
 
@@ -94,13 +93,11 @@ def _table(name: str, accepted: Sequence[Entry], rules: Path | None) -> Table:
 
 
 def _order(row: Row, tasks: Sequence[str]) -> tuple[Any, ...]:
-    keys: list[Any] = []
-    for task in tasks:
-        score, rank = row.scores.get(task), row.ranks.get(task)
-        if score is None:
-            keys.append((2, 0, 0.0))
-        else:
-            keys.append((rank is None, rank or 0, -score.surely if score.higher else score.surely))
+    found = [(row.scores.get(task), row.ranks.get(task)) for task in tasks]
+    keys = [
+        (rank is None, rank or 0, -score.surely if score.higher else score.surely) if score else (2, 0, 0.0)
+        for score, rank in found
+    ]
     return (*keys, row.entry.model, row.entry.folder)
 
 
@@ -112,18 +109,14 @@ def board_json(board: Board) -> dict[str, Any]:
         "rank_rule": RULE,
         "leaderboards": [
             {
-                "name": table.name,
-                "title": table.title,
-                "tasks": list(table.tasks),
-                "max_unscored": table.max_unscored,
+                **{name: getattr(table, name) for name in ("name", "title", "tasks", "max_unscored")},
                 "models": [_row_json(row) for row in table.rows],
             }
             for table in board.tables
         ],
         "refused": [
             {
-                "folder": each.folder,
-                "model": each.model,
+                **{"folder": each.folder, "model": each.model},
                 "problems": [{"code": code, "sentence": sentence} for code, sentence in each.problems],
             }
             for each in board.refused
@@ -162,7 +155,6 @@ def _places(board: Board) -> dict[str, Table]:
 
 
 def refused_page(board: Board, title: str) -> str:
-    """``refused.html``."""
     return _document("refused.html", "Refused", board, title, "refused.html", refused=board.refused, most=_PROBLEMS)
 
 
@@ -199,7 +191,6 @@ def _document(template: str, label: str, board: Board, title: str, here: str, ro
 
 
 def _of_table(table: Table) -> dict[str, Any]:
-    """What the page of a leaderboard shows."""
     scores = {task: next(row.scores[task] for row in table.rows if task in row.scores) for task in table.tasks}
     shown = {task: score_called(score.kind, score.metric) for task, score in scores.items()}
     filters = [(facet, label, f"entry.{facet}") for facet, label in _FILTERS.items()]

@@ -107,32 +107,27 @@ def examine(folder: Path, name: str, digest: str, rules: Path | None = None) -> 
     if printable(name) != name:
         return invalid(name, digest, "its folder's name holds characters that cannot be shown; rename it")
     try:
-        return _entry(folder, name, digest, rules)
+        checked = check_surely(folder, rules)
+        submission = checked.submission
+        if submission is None or not checked.is_accepted:
+            problems = tuple((each.code, printable(f"{each.where}: {each.sentence}")) for each in checked.refusals)
+            return Entry(name, digest, printable(submission.model.name) if submission else "not known", problems=problems)
+        entry = to_entry(checked, submission, read_rules(submission.leaderboard, rules), name, digest)
+        entry = ENTRIES.validate_python(_printable(asdict(entry)))
+        # Written once as a trial: what cannot be written is found here, where it costs only this submission.
+        board = to_board([entry], rules)
+        pages = [*table_pages(board, "").values(), model_page([entry], board, "")]
+        for page in (*pages, json.dumps(board_json(board), allow_nan=False)):
+            page.encode()
     except Exception as error:
         # One folder that the site cannot cope with must not take the site away from all others.
         logger.exception("%s: cannot be shown", folder)
         return invalid(name, digest, f"cannot be shown: {type(error).__name__}")
+    return entry
 
 
 def invalid(name: str, digest: str, sentence: str) -> Entry:
-    """An entry that is refused before anything of it is known."""
     return Entry(printable(name), digest, "not known", problems=(("SUBMISSION_INVALID", sentence),))
-
-
-def _entry(folder: Path, name: str, digest: str, rules: Path | None) -> Entry:
-    checked = check_surely(folder, rules)
-    submission = checked.submission
-    if submission is None or not checked.is_accepted:
-        problems = tuple((each.code, printable(f"{each.where}: {each.sentence}")) for each in checked.refusals)
-        return Entry(name, digest, printable(submission.model.name) if submission else "not known", problems=problems)
-    entry = to_entry(checked, submission, read_rules(submission.leaderboard, rules), name, digest)
-    entry = ENTRIES.validate_python(_printable(asdict(entry)))
-    # Written once as a trial: what cannot be written is found here, where it costs only this submission.
-    board = to_board([entry], rules)
-    pages = [*table_pages(board, "").values(), model_page([entry], board, ""), json.dumps(board_json(board), allow_nan=False)]
-    for page in pages:
-        page.encode()
-    return entry
 
 
 def _printable(value: Any) -> Any:

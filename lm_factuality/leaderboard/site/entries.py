@@ -99,12 +99,10 @@ class Entry:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What two submissions of the same model have in common."""
         return self.model, self.revision, self.dtype, self.backend
 
     @property
     def slug(self) -> str:
-        """The name of its page, safe in any file system and address."""
         return f"{re.sub(r'[^A-Za-z0-9]+', '-', self.folder).strip('-')[:60]}-{self.digest[:16]}"
 
     @property
@@ -116,17 +114,14 @@ class Entry:
 
     @property
     def size_label(self) -> str:
-        """The number of parameters as models are called by it, empty where it is not known."""
         return size_label(self.num_parameters or 0)
 
     @property
     def access(self) -> str:
-        """Whether others can have the weights."""
         return next((name for start, name in _WEIGHTS.items() if self.revision.startswith(start)), "open weights")
 
     @property
     def judge(self) -> str:
-        """Who judged, by name."""
         return ", ".join(sorted({score.judge for score in self.scores if score.judge})) or "none"
 
     @property

@@ -8,18 +8,16 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import torch
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.settings import STRICT, Number, Text
+from lm_factuality.ground.settings import Number, Strict, Text
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Method(BaseModel):
+class Method(Strict):
     """A way of decoding; its fields are the model's options, all that decides on a score."""
-
-    model_config = STRICT
 
     @abc.abstractmethod
     def __call__(self, logits: torch.Tensor, weaker: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -36,7 +36,6 @@ class AccuracyAndPerplexity:
     """What ``compare`` shows of FACTOR besides accuracies: perplexities on the same corpora, sizes, and gains by retrieval."""
 
     def tables(self, runs: Sequence[Run], figures: Sequence[Published], source: str) -> list[Table]:
-        """Rankings and the pairs of models on which they differ, as measured and as published."""
         found: list[Table] = []
         measured, notes = points_of_runs(runs)
         notes += [f"{run.task.task}, {run.label}: {note}" for run in runs if run.task.kind == "perplexity" for note in run.notes]
@@ -125,7 +124,6 @@ def _gain_table(found: Sequence[Gain]) -> Table:
 
 
 def _cautions(points: Sequence[Point]) -> list[str]:
-    """Why perplexities of these models may not be comparable."""
     found = []
     counts = {point.num_tokens for point in points}
     if None in counts:
@@ -181,7 +179,7 @@ def draw(points: Sequence[Point], folder: Path, file_format: str = "png") -> tup
             rows = [
                 (
                     f"{short_name(gain.with_it.model)}: {gain.without.accuracy:.1f} to {gain.with_it.accuracy:.1f}",
-                    {"gain": Dot(100 * gain.pair.difference, _times(gain.pair.low), _times(gain.pair.high))},
+                    {"gain": Dot(100 * gain.pair.difference, *(end and 100 * end for end in (gain.pair.low, gain.pair.high)))},
                 )
                 for gain in gained
             ]
@@ -203,7 +201,3 @@ def _point(point: Point, x: Dot) -> plots.Point:
 def _perplexity(point: Point) -> Dot | None:
     value, stderr = point.perplexity, point.perplexity_stderr
     return None if value is None else Dot(value, *((stderr and interval(value, stderr, low=1)) or ()))
-
-
-def _times(end: float | None) -> float | None:
-    return None if end is None else 100 * end
