@@ -18,6 +18,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
 from tqdm import tqdm
 
+from lm_factuality.ground.console import tell_once
 from lm_factuality.ground.errors import ModelError, curable
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.outputs import ScoredContinuation
@@ -246,6 +247,12 @@ def cached(lm: LM, method: str, keys: Sequence[Any]) -> dict[int, Any]:
     return {place: cache[name] for place, name in enumerate(names) if name in cache}
 
 
+_ROUNDED = (
+    "lm_eval's hf sums log-probabilities in {dtype}: rounded so, different choices become equal, and rows wrong; "
+    "add softmax_dtype=float32 to --model_args, or use --model hf-tree"
+)
+
+
 def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Any]:
     if not encoded:
         return []
@@ -253,6 +260,10 @@ def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
     if isinstance(lm, ScoresWithSources):
         sources, windows = [each.source for each in encoded], [each.window for each in encoded]
         return lm.loglikelihood_of_sources(tokens, sources, windows, disable_tqdm)
+    if is_a(lm, "HFLM") and getattr(lm, "engine", None) is None and lm.softmax_dtype is None:
+        dtype = str(getattr(lm.model, "dtype", "")).removeprefix("torch.")
+        if dtype in ("bfloat16", "float16"):
+            tell_once(logger, _ROUNDED.format(dtype=dtype))
     return list(lm._loglikelihood_tokens(tokens, disable_tqdm=disable_tqdm))
 
 

@@ -17,8 +17,9 @@ from typing import Any
 
 from judges.config import load_judge_config
 from lm_factuality.ground.console import is_first_process
-from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 from lm_factuality.ground.files import check_writable
+from lm_factuality.ground.packages import first_line
 from lm_factuality.ground.secrets import secrets_within
 from lm_factuality.ground.suite import find_config, read_config
 from lm_factuality.harness import before
@@ -98,6 +99,11 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
         if str(error).startswith("Tasks not found"):
             raise ConfigError(f"{error}; see 'lm-factuality ls' and, for lm_eval's own tasks, 'lm-eval ls tasks'") from error
         raise
+    except RuntimeError as error:
+        if type(error).__name__ != "OutOfMemoryError":  # torch's, which need not be imported here
+            raise
+        cure = "take a smaller --batch_size, dtype=bfloat16 in --model_args, or --model hf-tree, which makes its passes smaller"
+        raise ModelError(f"{'. '.join(first_line(error).split('. ')[:2])}; {cure}") from error
     rows = {key: row for part in judging.from_all_processes(outputs.latest_retrieved) for key, row in part.items()}
     saved = _results_files(output) - earlier if is_first_process() else set()
     for results in saved:

@@ -26,7 +26,8 @@ Answer = tuple[float, bool]
 
 _AUTO_TOKENS, _AUTO_TOKENS_OF_ACCELERATORS = 4096, 65536  # of a forward pass to begin with under batch_size=auto
 _MIN_TARGETS = 512  # positions that may need logits in any forward pass, and ...
-_SHARE_OF_TARGETS = 8  # ... one of so many in a large one
+_SHARE_OF_TARGETS = 8  # ... one of so many in a large one; on accelerators, as many as have ...
+_LOGITS_OF_ACCELERATORS = 1 << 30  # ... so many logits
 
 
 class HFTree(HFLM):  # type: ignore[misc]
@@ -105,7 +106,10 @@ class HFTree(HFLM):  # type: ignore[misc]
         auto = _AUTO_TOKENS if self.device.type == "cpu" else _AUTO_TOKENS_OF_ACCELERATORS
         longest = int(forest.depth.max(initial=0)) + 1
         tokens = auto if self.batch_size == "auto" else int(self.batch_size) * longest
-        return Budget(tokens, max(_MIN_TARGETS, tokens // _SHARE_OF_TARGETS))
+        targets = tokens // _SHARE_OF_TARGETS
+        if self.device.type != "cpu":
+            targets = _LOGITS_OF_ACCELERATORS // int(self.model.get_input_embeddings().weight.shape[0])
+        return Budget(tokens, max(_MIN_TARGETS, targets))
 
     @contextlib.contextmanager
     def _forward_context(self) -> Iterator[None]:

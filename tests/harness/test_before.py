@@ -128,6 +128,18 @@ def test_a_gpu_that_is_not_there(said, monkeypatch, tmp_path):
     assert "found cuda:0" in said("--tasks", "sample_factor", "--device", "cuda:1")
 
 
+def test_memory_that_runs_out_ends_in_a_line_that_says_what_to_do(said, monkeypatch):
+    import torch
+
+    def too_large(*arguments, **options):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.25 GiB. GPU 0 has a total capacity of 79.18 GiB.")
+
+    monkeypatch.setattr("lm_eval._cli.run.Run._execute", too_large)
+    told = said("--tasks", "sample_factor")
+    assert told.startswith("CUDA out of memory. Tried to allocate 2.25 GiB; take a smaller --batch_size")
+    assert "--model hf-tree" in told
+
+
 @pytest.mark.parametrize(
     ("tasks", "with_lm_evals"),
     [("sample_felm_gen,sample_ambigbio", False), pytest.param("sample_felm_gen,arc_easy", True, marks=pytest.mark.slow)],

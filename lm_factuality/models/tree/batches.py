@@ -16,7 +16,8 @@ from lm_factuality.models.tree.forest import Block, Ints
 
 MOST_KEYS = 1 << 16  # of a batch on a GPU: it holds copies of their keys and values ...
 _MOST_PAIRS = 1 << 26  # ... and a number for each pair of a query and a key where a mask is needed
-_LEAST_SHARE = 0.8  # of the keys of a batch's longest block that each of its blocks has
+_MOST_FILLED = 1 << 19  # pairs without a meaning that are sooner computed than another batch is started
+_ALIGNED = 16  # the multiple of keys for which PyTorch copies no mask
 _NOWHERE = 1 << 30  # the depth of what no query sees
 
 
@@ -56,7 +57,7 @@ def batched(blocks: Sequence[Block], most_keys: int) -> tuple[list[Batch], Ints]
             start = done + place * width
             rows[block.queries.start - first : block.queries.stop - first] = np.arange(start, start + len(block.query_depth))
         done += width * len(group)
-        batches.append(_batch(group, width))
+        batches.append(_batch(group, width, _ALIGNED if most_keys else 1))
     return batches, rows
 
 
@@ -64,23 +65,28 @@ def _groups(blocks: Sequence[Block], most_keys: int) -> Iterator[list[Block]]:
     """Blocks of one kind with like numbers of queries and of keys."""
     kinds: dict[tuple[bool, int], list[Block]] = defaultdict(list)
     for block in blocks:
-        kinds[block.is_whole_chain, len(block.query_depth).bit_length()].append(block)
-    for (is_chain, bits), like in kinds.items():
+        kinds[block.is_whole_chain, len(block.query_depth).bit_length() // 2].append(block)
+    for (is_chain, _), like in kinds.items():
         like.sort(key=lambda block: -len(block.key_depth))
         group: list[Block] = []
+        width = used = 0
         for block in like:
-            longest = len(group[0].key_depth) if group else 0
-            keys = longest * (len(group) + 1)
-            is_full = keys > most_keys or (not is_chain and keys << bits > _MOST_PAIRS)
-            if group and (is_full or len(block.key_depth) < _LEAST_SHARE * longest):
+            own = len(block.query_depth) * len(block.key_depth)
+            width = max(width, len(block.query_depth))
+            keys = len(group[0].key_depth) * (len(group) + 1) if group else 0
+            is_full = keys > most_keys or (not is_chain and keys * width > _MOST_PAIRS)
+            if group and (is_full or keys * width - used - own > _MOST_FILLED):
                 yield group
-                group = []
+                group, width, used = [], len(block.query_depth), 0
             group.append(block)
+            used += own
         yield group
 
 
-def _batch(group: Sequence[Block], num_queries: int) -> Batch:
+def _batch(group: Sequence[Block], num_queries: int, multiple: int) -> Batch:
+    is_chain = all(block.is_whole_chain for block in group)
     num_keys = max(len(block.key_depth) for block in group)
+    num_keys = num_keys if is_chain else -(-num_keys // multiple) * multiple
     queries = [np.arange(block.queries.start, block.queries.stop) for block in group]
     return Batch(
         _filled(queries, num_queries, None),
@@ -88,7 +94,7 @@ def _batch(group: Sequence[Block], num_queries: int) -> Batch:
         _filled([block.key_ends for block in group], num_keys, 0),
         _filled([block.query_depth for block in group], num_queries, None),
         _filled([block.key_depth for block in group], num_keys, _NOWHERE),
-        all(block.is_whole_chain for block in group),
+        is_chain,
     )
 
 

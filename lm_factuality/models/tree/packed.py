@@ -39,6 +39,7 @@ class _Pass:
 
     batches: list[Batch]
     rows: Ints
+    num_before: int
     before: KeysAndValues
     kept: Ints  # what the next pass needs the keys and values of, numbered from the stretch's path on
     after: KeysAndValues = field(default_factory=dict)
@@ -49,15 +50,18 @@ class _Pass:
         """Moved to a device once a pass: each move waits until the device has done all that it was asked to."""
         if device not in self.moved:
             pairs = [(_moved(each.queries, device), _moved(each.keys, device)) for each in self.batches]
-            self.moved[device] = _Numbers(pairs, _moved(self.rows, device), _moved(self.kept, device))
+            own = [queries - self.num_before for queries, _ in pairs]
+            self.moved[device] = _Numbers(pairs, own, _moved(self.rows, device), _moved(self.kept, device))
         return self.moved[device]
 
 
 @dataclass(frozen=True)
 class _Numbers:
-    """Of a pass on a device: queries and keys of each batch, and its rows and what is kept."""
+    """Of a pass on a device: queries and keys of each batch, the queries counted from the stretch's first position, and what the
+    pass has of that name."""
 
     batches: list[tuple[torch.Tensor, torch.Tensor]]
+    own: list[torch.Tensor]
     rows: torch.Tensor
     kept: torch.Tensor
 
@@ -95,11 +99,10 @@ def _attention(
         key, value = torch.cat([earlier_key, key], dim=2), torch.cat([earlier_value, value], dim=2)
     numbers = current.on(device)
     current.after[layer] = (key.index_select(2, numbers.kept), value.index_select(2, numbers.kept))
-    num_before = key.shape[2] - query.shape[2]
     found = []
-    for number, (queries, keys) in enumerate(numbers.batches):
+    for number, (_, keys) in enumerate(numbers.batches):
         mask = _mask(current, number, attention_mask, query)
-        states = (_gather(query, queries - num_before), _gather(key, keys), _gather(value, keys))
+        states = (_gather(query, numbers.own[number]), _gather(key, keys), _gather(value, keys))
         found.append(_attend(*states, mask, scaling, softcap, s_aux).transpose(1, 2).flatten(0, 1))
     return torch.cat(found).index_select(0, numbers.rows)[None], None
 
@@ -189,7 +192,7 @@ class PackedEngine:
         device = self._model.get_input_embeddings().weight.device
         kept = np.flatnonzero(np.concatenate([forest.end[stretch.path], forest.end[own]]) > stretch.stop)
         batches, rows = batched(blocks(forest, stretch), 0 if device.type == "cpu" else MOST_KEYS)
-        current = _Pass(batches, rows, self._before, kept)
+        current = _Pass(batches, rows, len(stretch.path), self._before, kept)
         inputs = {
             "input_ids": torch.from_numpy(forest.tokens[own])[None].to(device),
             "position_ids": torch.from_numpy(forest.depth[own])[None].to(device),
