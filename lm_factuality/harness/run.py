@@ -102,7 +102,9 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
     except RuntimeError as error:
         if type(error).__name__ != "OutOfMemoryError":  # torch's, which need not be imported here
             raise
-        cure = "take a smaller --batch_size, dtype=bfloat16 in --model_args, or --model hf-tree, which makes its passes smaller"
+        cure = "take dtype=bfloat16 in --model_args, or a device with more memory that is free"
+        if str(given.value("model") or "hf") == "hf":
+            cure = f"take a smaller --batch_size, --model hf-tree, which makes its passes smaller by itself, or {cure[5:]}"
         raise ModelError(f"{'. '.join(first_line(error).split('. ')[:2])}; {cure}") from error
     rows = {key: row for part in judging.from_all_processes(outputs.latest_retrieved) for key, row in part.items()}
     saved = _results_files(output) - earlier if is_first_process() else set()

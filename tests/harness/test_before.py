@@ -136,8 +136,7 @@ def test_memory_that_runs_out_ends_in_a_line_that_says_what_to_do(said, monkeypa
 
     monkeypatch.setattr("lm_eval._cli.run.Run._execute", too_large)
     told = said("--tasks", "sample_factor")
-    assert told.startswith("CUDA out of memory. Tried to allocate 2.25 GiB; take a smaller --batch_size")
-    assert "--model hf-tree" in told
+    assert told.startswith("CUDA out of memory. Tried to allocate 2.25 GiB; take a smaller --batch_size, --model hf-tree")
 
 
 @pytest.mark.parametrize(

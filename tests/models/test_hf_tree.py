@@ -174,6 +174,7 @@ def test_blocks_that_attend_at_once_as_on_a_gpu_have_the_same_scores(name, check
     requests = some_requests(VOCABULARY, POSITIONS, 60)
     expected = plain._loglikelihood_tokens(requests, True)
     monkeypatch.setattr("lm_factuality.models.tree.packed.batched", together_in_batches)
+    monkeypatch.setattr(tree, "_cores", lambda: 1)
     assert worst(tree._loglikelihood_tokens(requests, True), expected, requests) < 1e-4
     assert tree.engine.name == "packed"
     assert max(sizes) > 2
