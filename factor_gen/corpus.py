@@ -14,7 +14,7 @@ from factor_gen.records import whole
 from factor_gen.settings import BuildSettings
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.ground.hub import commit_of, stream
+from lm_factuality.ground.packages import commit_of, stream
 from lm_factuality.ground.tables import Record
 
 TEXTS = (".txt", ".text", ".md", ".rst", "")

@@ -86,7 +86,7 @@ class SelectSettings:
     min_words: Count = 10
     max_words: Annotated[Count, Field(validate_default=True), AfterValidator(_not_below)] = 200  # what is longer is a list
     position: Literal["random", "first", "last"] = "random"  # which of the sentences that will do
-    draws: Count = 20  # sentences that are tried, one after the other, until one gives a row of two types; the paper's: 1
+    draws: Count = 40  # sentences that are tried, one after the other, until one gives a row of two types; the paper's: 1
     once: Truth = True  # whether a sentence that several documents have is used in the first alone; the paper's: false
 
 

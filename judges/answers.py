@@ -19,7 +19,6 @@ BLANKS = " \t\r\n\u2581\u0120\u010a"  # of a token: white space, also as tokeniz
 
 
 def _texts(value: Any) -> Any:
-    """One text as a list of it; None as an empty one."""
     return (value,) if isinstance(value, str) else value or ()
 
 
@@ -98,11 +97,8 @@ class Backend(Protocol):
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """(number of the request, its answer), each once, in the order in which they come.
 
-        A request that gets none, after the retries that the backend makes, has an answer with ``error``.
-
-        Raises:
-            BackendDown: nothing gets through, so that going on would only turn the rest into errors.
-        """
+        A request that gets none, after the retries that the backend makes, has an answer with ``error``. Raises BackendDown:
+        nothing gets through, so that going on would only turn the rest into errors."""
 
 
 BYTES_A_TOKEN = 3.5  # of UTF-8, for a plan that has no tokenizer
@@ -122,7 +118,6 @@ class Usage:
     cost: float | None = None
 
     def plus(self, **more: float) -> Usage:
-        """This and so much more of the fields named."""
         changes: dict[str, Any] = {name: (getattr(self, name) or 0) + each for name, each in more.items()}
         return replace(self, **changes)
 
@@ -137,8 +132,7 @@ class Estimate:
 
     Both costs, in USD (None without prices), are with all tokens that may be generated: ``estimated_cost`` with
     ``prompt_tokens``, ``max_cost`` with the most that the prompts can have, which is what a judge's ``max_cost`` sets aside.
-    ``counted_by`` says how the prompt's tokens were counted.
-    """
+    ``counted_by`` says how the prompt's tokens were counted."""
 
     calls: int
     prompt_tokens: int
@@ -176,7 +170,6 @@ class TokenCounter:
         self.method = f"tokenizer {tokenizer}" if tokenizer else f"1 token per {BYTES_A_TOKEN} bytes"
 
     def expected(self, request: Request) -> int:
-        """Tokens of system text and prompt."""
         texts = (request.system, request.prompt)
         if self._tokenizer is not None:
             return sum(len(self._tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts)

@@ -1,24 +1,20 @@
 """Certificates: how well a judge does where the truth is known, to be read beside whatever it judges later."""
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from judges.config import JudgeConfig
+from judges.judge import Judge
 from judges.templates import Prompts
 from lm_factuality import __version__
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import parse_json, write_json
 from lm_factuality.ground.published import cache_folder
-
-if TYPE_CHECKING:
-    from judges.config import JudgeConfig
-    from judges.judge import Judge
 
 _USUAL = {"verdicts": "text", "verify": "fact", "thinking_tokens": None, "schema": True}  # which identities leave out
 _FEWEST = 20  # units in a bin by which its rate of errors can be told
@@ -32,8 +28,7 @@ def to_certificate(
     """What ``judge`` scored in one ``setting`` (``segment_cot``, ...) on ``data``, which says whether it ``is_published``.
 
     ``measured`` has ``scores`` (under ``ALL`` those of everything, under ``unscored`` the number of ``responses`` without a
-    verdict), their ``intervals``, and whatever is to be read beside them.
-    """
+    verdict), their ``intervals``, and whatever is to be read beside them."""
     return {
         "identity": certified_identity(judge.config, judge.identity),
         "judge": judge.config.describe(),
@@ -48,9 +43,8 @@ def to_certificate(
 
 
 def certified_identity(config: JudgeConfig, identity: str) -> str:
-    """What a certificate is about: the model by its ``identity``, how it is made to answer, the prompts that its config
-    replaces, and where that is not the usual way, how it verifies facts, what room it has to think, and
-    whether it is held to a schema."""
+    """What a certificate is about: the model by its ``identity``, how it is made to answer, the prompts that its config replaces,
+    and where that is not the usual way, how it verifies facts, what room it has to think, and whether it is held to a schema."""
     own = Prompts(config.prompts).hashes(config.prompts)
     ways = {key: value for key, usual in _USUAL.items() if (value := getattr(config, key)) != usual}
     said = [identity, config.system, config.decoding.to_dict(), config.samples, own, *([ways] if ways else [])]
@@ -74,11 +68,7 @@ def save_certificate(certificate: Mapping[str, Any], out: Path | None) -> list[P
 
 def find_certificate(judge: Judge) -> dict[str, Any] | None:
     """The newest certificates of ``judge`` in short, by their setting: date, data, and the scores on all domains. One that was
-    made with other prompts than today's counts no more.
-
-    Raises:
-        DataError: there is a file, but it is damaged.
-    """
+    made with other prompts than today's counts no more. Raises DataError: there is a file, but it is damaged."""
     folder = certificates_folder(certified_identity(judge.config, judge.identity))
     found = {path.stem: _in_short(path) for path in sorted(folder.glob("*.json"))}
     return {name: each for name, each in found.items() if _has_prompts_of(judge, each["prompt_hashes"])} or None
@@ -92,13 +82,9 @@ def _has_prompts_of(judge: Judge, hashes: Mapping[str, str]) -> bool:
 
 
 def find_calibration(config: JudgeConfig, identity: str, error: float) -> tuple[tuple[float, float], ...]:
-    """The bands of probability in which more than a share ``error`` of a judge's verdicts were wrong when it was certified; or
-    it gave too few to tell.
-
-    Raises:
-        ConfigError: it has no certificate with a calibration.
-        DataError: there is one, but it is damaged.
-    """
+    """The bands of probability in which more than a share ``error`` of a judge's verdicts were wrong when it was certified; or it
+    gave too few to tell. Raises ConfigError: it has no certificate with a calibration. Raises DataError: there is one, but it is
+    damaged."""
     paths = sorted(certificates_folder(certified_identity(config, identity)).glob("*.json"))
     tables = [table for path in paths if (table := _read(path).get("calibration"))]
     if not tables:

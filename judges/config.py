@@ -65,11 +65,8 @@ _PASSED_ON = ("decoding", "samples", "prompts", "system", "schema", "thinking_to
 
 @dataclass(frozen=True, config=FORBID)
 class JudgeConfig:
-    """What a judge's YAML says; :func:`load_judge_config` reads one.
-
-    Raises:
-        ConfigError: values that cannot be used, alone or together.
-    """
+    """What a judge's YAML says; :func:`load_judge_config` reads one. Raises ConfigError: values that cannot be used, alone or
+    together."""
 
     name: String
     backend: Annotated[String, AfterValidator(_is_known)]
@@ -192,11 +189,8 @@ def known_keys(backend: str) -> frozenset[str]:
 
 
 def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
-    """The judge in a YAML file; a bare name, such as ``lexical``, stands for ``configs/judges/lexical.yaml``.
-
-    Raises:
-        ConfigError: no such file, a credential in the file, or everything that cannot be used, a line each.
-    """
+    """The judge in a YAML file; a bare name, such as ``lexical``, stands for ``configs/judges/lexical.yaml``. Raises ConfigError:
+    no such file, a credential in the file, or everything that cannot be used, a line each."""
     path = _find(Path(path_or_name))
     content = read_config(path)
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):

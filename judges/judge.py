@@ -9,21 +9,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from tqdm import tqdm
 
 from judges.answers import Answer, Backend, Decoding, Estimate, Request, Usage, estimate_of
 from judges.backends import open_backend
+from judges.backends.limits import Purse
 from judges.backends.thinking import ROOM_TO_THINK, is_cut_off_in_thought
+from judges.config import JudgeConfig
 from judges.store import AnswerStore
 from judges.templates import Prompts
 from judges.typed import Check, R, Reply, Typed, is_worth_another_try, longest_again, once_more, read_reply, schema_of
 from lm_factuality.ground.errors import BackendDown
-
-if TYPE_CHECKING:
-    from judges.backends.limits import Purse
-    from judges.config import JudgeConfig
 
 Item = TypeVar("Item")
 Subjects = Sequence[Mapping[str, Any]]  # what each question is about
@@ -43,12 +41,8 @@ class Judge:
     @classmethod
     def open(cls, config: JudgeConfig, store: Path | None = None, purse: Purse | None = None) -> Judge:
         """The judge of ``config`` with the answers in the file ``store`` (default: in the user's cache folder). ``purse`` is the
-        money that it shares with other judges (default: it has ``max_cost`` to itself).
-
-        Raises:
-            ConfigError: a prompt or a setting of the backend cannot be used.
-            DataError: the store cannot be used.
-        """
+        money that it shares with other judges (default: it has ``max_cost`` to itself). Raises ConfigError: a prompt or a setting
+        of the backend cannot be used. Raises DataError: the store cannot be used."""
         prompts = Prompts(config.prompts)
         opened, answers = open_backend(config, purse), AnswerStore(store)
         getattr(opened, "bind", lambda store: None)(answers)
@@ -74,13 +68,9 @@ class Judge:
     ) -> list[list[Answer]]:
         """Of each of ``subjects``, ``samples`` answers (default: as the config says) to the prompt about it.
 
-        ``decoding`` replaces fields of :class:`judges.answers.Decoding`, such as ``max_tokens``.
-
-        Raises:
-            BackendDown: nothing gets through; what was answered before is kept.
-            ConfigError: the prompt cannot be rendered.
-            DataError: the store cannot be used.
-        """
+        ``decoding`` replaces fields of :class:`judges.answers.Decoding`, such as ``max_tokens``. Raises BackendDown: nothing gets
+        through; what was answered before is kept. Raises ConfigError: the prompt cannot be rendered. Raises DataError: the store
+        cannot be used."""
         requests = self._requests(prompt_name, subjects, samples, decoding)
         return _rows(self._answers(requests, description), len(subjects))
 
@@ -202,8 +192,6 @@ def _rows(items: Sequence[Item], count: int) -> list[list[Item]]:
 
 
 class _Silent:
-    """Answers nothing in the place of a backend, and remembers what it was asked."""
-
     def __init__(self, backend: Backend) -> None:
         self.identity, self.reads_subject = backend.identity, bool(getattr(backend, "reads_subject", False))
         self.asked: list[Request] = []
@@ -230,7 +218,6 @@ class Plan:
 
     @property
     def at_most(self) -> Estimate:
-        """What is never exceeded, if no request fails on its way."""
         return self.most or self.estimate
 
 
@@ -257,14 +244,10 @@ def ask(
 ) -> list[Answer]:
     """The answers to ``requests``, in their order.
 
-    Identical requests are sent once; what the store has is not sent; what another process is asking just now is waited for,
-    and asked here if that process dies. An answer with an error is returned but not kept, so that the next run asks again.
-    ``on_stored`` is told how many distinct answers came from the store.
-
-    Raises:
-        BackendDown: as the backend raises it. What arrived before is in the store, as it is after a KeyboardInterrupt.
-        DataError: the store cannot be used.
-    """
+    Identical requests are sent once; what the store has is not sent; what another process is asking just now is waited for, and
+    asked here if that process dies. An answer with an error is returned but not kept, so that the next run asks again.
+    ``on_stored`` is told how many distinct answers came from the store. Raises BackendDown: as the backend raises it. What
+    arrived before is in the store, as it is after a KeyboardInterrupt. Raises DataError: the store cannot be used."""
     identity, keys = backend.identity, _keys(backend, requests)
     distinct = dict(zip(keys, requests, strict=True))
     found = store.get_many(distinct)

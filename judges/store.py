@@ -1,7 +1,5 @@
 """Every answer on disk before it is used: an SQLite file that several threads and processes may share."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -38,16 +36,14 @@ CREATE TABLE IF NOT EXISTS leases (key TEXT PRIMARY KEY, owner TEXT NOT NULL) WI
 
 
 def default_store() -> Path:
-    """Where answers are kept if nobody says otherwise."""
     return cache_folder() / "answers.sqlite"
 
 
 class AnswerStore:
     """Answers by the key of their request (:meth:`judges.answers.Request.key`), and leases: who is asking for one just now.
 
-    An answer is committed when ``put`` returns, so a killed process loses none; a power failure may take the last few, never
-    the file. It must lie on a local disk: SQLite's write-ahead log does not work on network file systems.
-    """
+    An answer is committed when ``put`` returns, so a killed process loses none; a power failure may take the last few, never the
+    file. It must lie on a local disk: SQLite's write-ahead log does not work on network file systems."""
 
     def __init__(self, path: str | Path | None = None, expiry: float = EXPIRY) -> None:
         """Raises DataError if the file cannot be opened, or is not an answer store."""
@@ -92,13 +88,11 @@ class AnswerStore:
         if self._heart is not None:
             self._heart.join()
             with self._guarded(), self._transaction():
-                self._database.execute("DELETE FROM leases WHERE owner = ?", (self._owner,))
-                self._database.execute("DELETE FROM owners WHERE owner = ?", (self._owner,))
+                self._disown(self._owner)
             self._heart = None
         self._database.close()
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The answers that there are, by key."""
         with self._guarded():
             query = "SELECT key, answer FROM answers WHERE key IN (SELECT value FROM json_each(?))"
             return {key: self._read(key, answer) for key, answer in self._database.execute(query, [json.dumps(list(keys))])}
@@ -120,8 +114,7 @@ class AnswerStore:
     def put(self, key: str, answer: Answer, model: str = "") -> Answer:
         """Keeps ``answer`` and returns it, or the one that another process was first to keep under the same key.
 
-        An answer with an error is not kept: its request is free to be asked again.
-        """
+        An answer with an error is not kept: its request is free to be asked again."""
         if answer.error is not None:
             self.release([key])
             return answer
@@ -134,13 +127,15 @@ class AnswerStore:
     def claim(self, keys: Iterable[str]) -> set[str]:
         """Those of ``keys`` that the caller is now to ask for: nobody else does, and none has an answer yet.
 
-        They stay claimed until there is an answer or ``release`` or ``close``, or until this process dies or has shown no
-        sign of life for ``expiry`` seconds.
-        """
+        They stay claimed until there is an answer or ``release`` or ``close``, or until this process dies or has shown no sign of
+        life for ``expiry`` seconds."""
         self._beat()
         ours = set()
         with self._guarded(), self._transaction():
-            self._bury()
+            host, now = socket.gethostname(), time.time()
+            for owner, its_host, pid, beat in self._database.execute("SELECT owner, host, pid, beat FROM owners").fetchall():
+                if now - beat > self._expiry or (its_host == host and not is_alive(pid)):  # it is gone: what it claimed is free
+                    self._disown(owner)
             for key in keys:
                 taken = self._database.execute(
                     "INSERT OR IGNORE INTO leases SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM answers WHERE key = ?1)",
@@ -155,13 +150,9 @@ class AnswerStore:
         with self._guarded(), self._transaction():
             self._database.executemany("DELETE FROM leases WHERE key = ? AND owner = ?", [(key, self._owner) for key in keys])
 
-    def _bury(self) -> None:
-        """Frees what was claimed by processes that are gone."""
-        host, now = socket.gethostname(), time.time()
-        for owner, its_host, pid, beat in self._database.execute("SELECT owner, host, pid, beat FROM owners").fetchall():
-            if now - beat > self._expiry or (its_host == host and not is_alive(pid)):
-                self._database.execute("DELETE FROM leases WHERE owner = ?", (owner,))
-                self._database.execute("DELETE FROM owners WHERE owner = ?", (owner,))
+    def _disown(self, owner: str) -> None:
+        self._database.execute("DELETE FROM leases WHERE owner = ?", (owner,))
+        self._database.execute("DELETE FROM owners WHERE owner = ?", (owner,))
 
     def _beat(self) -> None:
         """Says that this store lives, and has a thread say it again from time to time."""

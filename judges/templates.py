@@ -15,11 +15,8 @@ _registered: dict[str, Path] = {"": Path(__file__).resolve().parent / "prompts"}
 
 
 def register_prompts(prefix: str, folder: Path) -> None:
-    """Makes every prompt in ``folder`` known as ``prefix/NAME``, to be asked by and to be replaced in a judge's config.
-
-    Raises:
-        ConfigError: the prompts of another folder have this prefix.
-    """
+    """Makes every prompt in ``folder`` known as ``prefix/NAME``, to be asked by and to be replaced in a judge's config. Raises
+    ConfigError: the prompts of another folder have this prefix."""
     folder = folder.resolve()
     if _registered.setdefault(prefix, folder) != folder:
         raise ConfigError(f"{folder}: prompts called {prefix}/NAME are those of {_registered[prefix]}; take another prefix")
@@ -39,8 +36,7 @@ def prompt_names(folder: Path | None = None) -> list[str]:
 class Prompts:
     """Prompts by name (``verify``, ``felm/segment_cot``), some of them replaced by a user's own files.
 
-    ``folder`` holds the prompts of a package that keeps its own to itself (default: the registered ones).
-    """
+    ``folder`` holds the prompts of a package that keeps its own to itself (default: the registered ones)."""
 
     def __init__(self, overrides: Mapping[str, Path | str] | None = None, folder: Path | None = None) -> None:
         """An override is a file, or the template itself. Raises ConfigError if it is of no prompt, or its file cannot be read."""
@@ -57,11 +53,8 @@ class Prompts:
         )
 
     def render(self, name: str, subject: Mapping[str, Any]) -> str:
-        """The prompt ``name`` about ``subject``.
-
-        Raises:
-            ConfigError: there is no such prompt, it uses a variable that the subject has not, or it fails otherwise.
-        """
+        """The prompt ``name`` about ``subject``. Raises ConfigError: there is no such prompt, it uses a variable that the subject
+        has not, or it fails otherwise."""
         try:
             return self._environment.get_template(name).render(**subject).strip()
         except TemplateNotFound as error:

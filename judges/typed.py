@@ -1,10 +1,7 @@
 """Typed answers: a question declares the model (pydantic) of its reply, a JSON object, and one reader validates what comes back.
 
 Backends that can are held to the model's JSON schema; others are asked for the object in the words of the prompt. A reply that
-does not validate is asked for once more, with the error; then it is unscored, with the reason.
-"""
-
-from __future__ import annotations
+does not validate is asked for once more, with the error; then it is unscored, with the reason."""
 
 import json
 from collections import Counter
@@ -16,7 +13,7 @@ from typing import Any, Generic, TypeVar, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from judges.answers import Answer, Request
-from lm_factuality.ground.reasons import curable
+from lm_factuality.ground.errors import curable
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
 NO_OBJECT = curable("no JSON object", "take a stronger judge, or a server that holds replies to a schema (docs/judges.md)")
@@ -77,7 +74,10 @@ def read_reply(answer: Answer, reply: type[R], subject: Mapping[str, Any], check
     try:
         value = reply.model_validate(found)
     except ValidationError as error:
-        return Typed(None, f"wrong form: {_first(error)}", answer)
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join("N" if isinstance(part, int) else part for part in first["loc"])
+        told = f"{place}: {first['msg']}" if place else str(first["msg"])
+        return Typed(None, f"wrong form: {told[:_LONGEST_PROBLEM]}", answer)
     problem = check(value, subject) if check else ""
     return Typed(None if problem else value, problem, answer)
 
@@ -139,12 +139,6 @@ def _only_list(reply: type[Reply]) -> str:
     fields = reply.model_fields
     name = next(iter(fields))
     return name if len(fields) == 1 and get_origin(fields[name].annotation) in (list, tuple) else ""
-
-
-def _first(error: ValidationError) -> str:
-    each = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join("N" if isinstance(part, int) else part for part in each["loc"])
-    return (f"{place}: {each['msg']}" if place else str(each["msg"]))[:_LONGEST_PROBLEM]
 
 
 def _without_titles(node: Any) -> Any:

@@ -1,19 +1,15 @@
 """Whether passages support a claim: the question, the type of its reply, and what several replies say together."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
 from pydantic import Field
 
-from judges.typed import Reply, Typed, misnumbered
-
-if TYPE_CHECKING:
-    from judges.judge import Judge, Plan
+from judges.judge import Judge, Plan
+from judges.typed import R, Reply, Typed, misnumbered
 
 PROMPT = "verify"
 PROMPT_PAGE = "verify_page"
@@ -22,6 +18,8 @@ NOT_SUPPORTED: Literal["not_supported"] = "not_supported"
 UNSCORED: Literal["unscored"] = "unscored"
 PAGE_TOKENS = 4096  # that a judge may write about a page
 PAGE_CLAIMS = 40  # in one question about a page
+Key = TypeVar("Key")
+Pages: TypeAlias = Sequence[tuple[Sequence[Key], Mapping[str, Any]]]  # keys of claims in one question, and what it is about
 
 _EXTREME = 0.1  # a probability this near to the other end contradicts the verdict; judges set their own thresholds in between
 _LONGEST_REASON = 400  # characters
@@ -69,12 +67,10 @@ class Pair:
 
     @property
     def subject(self) -> dict[str, Any]:
-        """What the prompt is about."""
         return {"kind": PROMPT, "claim": self.claim, "passages": list(self.passages)}
 
     @property
     def problem(self) -> str:
-        """Why nobody need be asked, if so."""
         if not any(passage.strip() for passage in self.passages):
             return "no evidence"
         return "" if re.search(r"\w", self.claim) else "no claim"
@@ -83,66 +79,57 @@ class Pair:
 def verify(judge: Judge, pairs: Sequence[Pair], description: str = "verifying") -> list[Verification]:
     """What ``judge`` says of each pair, in order; pairs without a claim or without passages are unscored unasked. With ``verify:
     page`` all claims that are held against the same passages are in one question, and those that its reply leaves out are asked
-    about singly.
-
-    Raises:
-        BackendDown: nothing gets through; what was answered before is kept.
-    """
-    asked = [number for number, pair in enumerate(pairs) if not pair.problem]
+    about singly. Raises BackendDown: nothing gets through; what was answered before is kept."""
+    asked = {number: pair for number, pair in enumerate(pairs) if not pair.problem}
     found = {number: _unscored(pair.problem) for number, pair in enumerate(pairs) if pair.problem}
     if judge.config.verify == "page":
-        found |= _by_page(judge, {number: pairs[number] for number in asked}, description)
-    if alone := [number for number in asked if number not in found]:
-        replies = judge.ask_typed(PROMPT, SupportReply, [pairs[number].subject for number in alone], description)
+        for number, _, verdicts, wrote in by_page(judge, PROMPT_PAGE, PageReply, _pages(asked), description):
+            verdict = combine([Typed(SupportReply(reason=each.reason, verdict=each.verdict)) for each in verdicts])
+            found[number] = replace(verdict, said=wrote)
+    if alone := {number: pair for number, pair in asked.items() if number not in found}:
+        replies = judge.ask_typed(PROMPT, SupportReply, [pair.subject for pair in alone.values()], description)
         found |= {number: replace(combine(each), said=said(each)) for number, each in zip(alone, replies, strict=True)}
     return [found[number] for number in range(len(pairs))]
 
 
 def plan(judge: Judge, pairs: Sequence[Pair]) -> Plan:
-    """What :func:`verify` would ask first; nothing is."""
     asked = {number: pair for number, pair in enumerate(pairs) if not pair.problem}
     singly = judge.plan(PROMPT, [pair.subject for pair in asked.values()], reply=SupportReply)
     if judge.config.verify != "page":
         return singly
-    subjects = [_page_of(asked, part) for part in _lists(asked)]
+    subjects = [subject for _, subject in _pages(asked)]
     whole = judge.plan(PROMPT_PAGE, subjects, reply=PageReply, check=numbers_exist, max_tokens=PAGE_TOKENS)
     return replace(whole, most=whole.at_most + singly.at_most)  # a reply may leave out every claim
 
 
-def _lists(pairs: Mapping[int, Pair]) -> list[list[int]]:
-    """The numbers of the pairs that one question about their passages can hold."""
-    pages: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for number, pair in pairs.items():
-        pages[pair.passages].append(number)
-    return [part for numbers in pages.values() for part in parts(numbers)]
+def _pages(pairs: Mapping[int, Pair]) -> Pages[int]:
+    lists = lists_of(pairs, lambda number: pairs[number].passages)
+    return [(each, page_subject([pairs[number].claim for number in each], pairs[each[0]].passages)) for each in lists]
 
 
-def _page_of(pairs: Mapping[int, Pair], part: Sequence[int]) -> dict[str, Any]:
-    return page_subject([pairs[number].claim for number in part], pairs[part[0]].passages)
+def lists_of(keys: Iterable[Key], page: Callable[[Key], Hashable]) -> list[list[Key]]:
+    """``keys`` of claims in lists, of the same page each, that one question can hold."""
+    together: dict[Hashable, list[Key]] = defaultdict(list)
+    for key in keys:
+        together[page(key)].append(key)
+    return [each[start : start + PAGE_CLAIMS] for each in together.values() for start in range(0, len(each), PAGE_CLAIMS)]
 
 
-def _by_page(judge: Judge, pairs: Mapping[int, Pair], description: str) -> dict[int, Verification]:
-    lists = _lists(pairs)
-    subjects = [_page_of(pairs, part) for part in lists]
-    replies = judge.ask_typed(PROMPT_PAGE, PageReply, subjects, description, numbers_exist, max_tokens=PAGE_TOKENS)
-    found: dict[int, Verification] = {}
-    for part, samples in zip(lists, replies, strict=True):
-        for place, number in enumerate(part, 1):
-            of_claim = [verdict for each in samples if each.value for verdict in each.value.verdicts if verdict.number == place]
-            if of_claim:
-                verdict = combine([Typed(SupportReply(reason=one.reason, verdict=one.verdict)) for one in of_claim])
-                found[number] = replace(verdict, said=said(samples))
-    return found
+def by_page(
+    judge: Judge, prompt: str, reply: type[R], pages: Pages[Key], description: str
+) -> Iterator[tuple[Key, Mapping[str, Any], list[Any], tuple[str, ...]]]:
+    """(key, subject, the numbered ``verdicts`` on it, what the judge wrote) for each claim of ``pages`` that any sample names."""
+    subjects = [subject for _, subject in pages]
+    replies = judge.ask_typed(prompt, reply, subjects, description, numbers_exist, max_tokens=PAGE_TOKENS)
+    for (keys, subject), samples in zip(pages, replies, strict=True):
+        verdicts = [verdict for each in samples if each.value for verdict in cast(Any, each.value).verdicts]
+        for place, key in enumerate(keys, 1):
+            if named := [each for each in verdicts if each.number == place]:
+                yield key, subject, named, said(samples)
 
 
 def said(samples: Sequence[Typed[Any]]) -> tuple[str, ...]:
-    """What the judge wrote."""
     return tuple(each.answer.text for each in samples if each.answer.text is not None)
-
-
-def parts(numbers: Sequence[int]) -> list[list[int]]:
-    """``numbers`` in lists that one question can hold."""
-    return [list(numbers[start : start + PAGE_CLAIMS]) for start in range(0, len(numbers), PAGE_CLAIMS)]
 
 
 def page_subject(claims: Sequence[str], passages: Sequence[str], **more: Any) -> dict[str, Any]:

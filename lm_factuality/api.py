@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from lm_factuality.harness.outputs import ResultsFile, TaskResult
 
 __all__ = ["BackendDown", "ConfigError", "DataError", "FactualityError", "ModelError", "Results"]
-__all__ += ["evaluate", "open_model", "read_results", "run", "score_rows"]
-__all__ += ["Judge", "JudgeConfig", "Pair", "build", "load_build", "load_judge_config", "verify"]
 _LAZY = {
     **dict.fromkeys(("JudgeConfig", "load_judge_config"), "judges.config"),
     **{"Judge": "judges.judge", "Pair": "judges.verify", "verify": "judges.verify"},
     **{"load_build": "factor_gen.config", "build": "factor_gen.pipeline"},
 }
 _FIGURE = ("value", "low", "high", "stderr", "unscored", "worst", "best", "floor")
+__all__ += ["evaluate", "open_model", "read_results", "run", "score_rows"]
+__all__ += ["Judge", "JudgeConfig", "Pair", "build", "load_build", "load_judge_config", "verify"]
 
 
 def __getattr__(name: str) -> Any:
@@ -86,7 +86,7 @@ class Results:
 
     def unscored(self) -> list[dict[str, Any]]:
         """Why rows have no score: ``model``, ``task``, ``reason``, ``cure`` (empty where none is known), ``rows`` (how many)."""
-        from lm_factuality.ground.reasons import reasons_of
+        from lm_factuality.ground.errors import reasons_of
 
         said: dict[tuple[str, str], list[str]] = {}
         for row in self.rows():

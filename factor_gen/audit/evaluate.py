@@ -13,7 +13,7 @@ from scipy.cluster.hierarchy import DisjointSet
 from tqdm import tqdm
 
 from factor_gen.audit.records import FEWEST, TESTED, Baseline, Floor, Scores
-from lm_factuality.benchmarks.factor.floor import floor_of, shares
+from lm_factuality.benchmarks.factor.metrics import floor_of, shares
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.paired import holm
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lm_factuality.benchmarks.rows import finite_values
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 
 SURFACE = "surface"
 LEARNED = "learned"

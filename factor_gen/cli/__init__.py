@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from factor_gen.cli import audit, build, thresholds
 from lm_factuality import __version__
 from lm_factuality.ground.errors import exit_code
-from lm_factuality.ground.packaged import load_yaml
-from lm_factuality.ground.packages import require_engine
+from lm_factuality.ground.packages import load_yaml, require_engine
 from lm_factuality.ground.secrets import refuse_secrets
 
 _COMMANDS = (

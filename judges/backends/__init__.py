@@ -2,8 +2,7 @@
 
 ``openai_http`` any OpenAI-compatible server, ``lm_eval_model`` any model of lm_eval, ``classifier`` a model made to verify,
 ``cascade`` one judge after another, ``lexical`` no model at all. The other modules are parts of the first. A new backend is a
-class that is made of ``(config, purse)``, and its entry in ``BACKENDS``.
-"""
+class that is made of ``(config, purse)``, and its entry in ``BACKENDS``."""
 
 from __future__ import annotations
 
@@ -30,9 +29,8 @@ class Capabilities:
     ``reads_prompts``: a model reads the prompt; otherwise the subject of a request decides, and only subjects of these ``kinds``
     get an answer (None: any). ``needs_evidence``: a claim without passages gets no verdict. ``is_reproducible``: the same version
     of the suite gives the same answers anywhere, if no options are set but ``portable_options``. ``takes_schema``: answers can be
-    held to a JSON schema. ``runs_here``: the model is in this process, not behind a service. ``by_words``: there is no
-    model, and only content words are seen.
-    """
+    held to a JSON schema. ``runs_here``: the model is in this process, not behind a service. ``by_words``: there is no model, and
+    only content words are seen."""
 
     reads_prompts: bool = True
     kinds: tuple[str, ...] | None = None

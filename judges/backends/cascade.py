@@ -1,33 +1,27 @@
 """A cheap judge first, and another where that one is unsure: each keeps its answers in the store under its own name."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from judges.answers import Answer, Backend, Estimate, Request, Usage, estimate_of
 from judges.backends import open_backend as open_judge
 from judges.backends.classifier import claims_of, to_answer
+from judges.backends.limits import Purse
 from judges.certificates import find_calibration
+from judges.config import JudgeConfig
+from judges.store import AnswerStore
 from judges.typed import read_reply
 from judges.verify import SupportReply
-
-if TYPE_CHECKING:
-    from judges.backends.limits import Purse
-    from judges.config import JudgeConfig
-    from judges.store import AnswerStore
 
 logger = logging.getLogger(__name__)
 
 
 class CascadeBackend:
     """The first judge says how probable it is that passages support each claim of a question. The second is asked the question if
-    one of these lies in a band in which the first is ``unsure``, or there is none. Reasons name the judge that decided.
-    """
+    one of these lies in a band in which the first is ``unsure``, or there is none. Reasons name the judge that decided."""
 
     reads_subject = True
 
@@ -60,7 +54,6 @@ class CascadeBackend:
         return replace(estimate, counted_by=f"{estimate.counted_by}, if {self._first_config.name} is never sure")
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See :class:`judges.answers.Backend`."""
         first, then = self._first_config, self._then_config
         can = first.capabilities.can_answer
         claims = [claims_of(each.subject) if can(str(each.subject.get("kind"))) else [] for each in requests]

@@ -47,11 +47,7 @@ class ClassifierBackend:
         self._model: SupportModel | None = None
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See :class:`judges.answers.Backend`; some batches at a time.
-
-        Raises:
-            BackendDown: the model cannot be loaded or fails.
-        """
+        """See :class:`judges.answers.Backend`; some batches at a time. Raises BackendDown: the model fails, or is none."""
         step = _BATCHES * self._config.batch_size
         for start in range(0, len(requests), step):
             some = requests[start : start + step]
@@ -90,7 +86,6 @@ class ClassifierBackend:
 
 
 def to_reply(probability: float, threshold: float, reason: str) -> SupportReply:
-    """A claim is supported from the threshold on."""
     verdict = SUPPORTED if probability >= threshold else NOT_SUPPORTED
     return SupportReply(reason=reason, verdict=verdict, probability=round(probability, 4))
 
@@ -110,7 +105,6 @@ def to_answer(kind: str, replies: Sequence[SupportReply] | None) -> Answer:
 
 
 def claims_of(subject: Mapping[str, Any]) -> list[str]:
-    """The claim of a subject, or its numbered units."""
     return [subject["claim"]] if subject.get("kind") == "verify" else list(subject.get("units", ()))
 
 

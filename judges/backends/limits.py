@@ -22,13 +22,10 @@ class Prices:
     completion: Annotated[Number, Field(ge=0)]
 
     def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """In USD."""
         return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
 
 
 class BudgetSpent(Exception):
-    """The next call might cost more than is left."""
-
     def __init__(self, needed: float) -> None:
         super().__init__(f"the next call may cost ${needed:.6f}")
         self.needed = needed
@@ -45,11 +42,8 @@ class Purse:
         self._lock = threading.Lock()
 
     async def reserve(self, worst: float) -> None:
-        """Returns when ``worst`` USD are set aside; waits for calls under way, which mostly cost less than was set aside.
-
-        Raises:
-            BudgetSpent: nothing is under way that could make room.
-        """
+        """Returns when ``worst`` USD are set aside; waits for calls under way, which mostly cost less than was set aside. Raises
+        BudgetSpent: nothing is under way that could make room."""
         while not self._take(worst):
             await asyncio.sleep(_PATIENCE)
 
@@ -86,16 +80,14 @@ def delay(attempt: int, retry_after: float | None = None) -> float:
 class Pace:
     """Spaces out ``amount`` a minute (requests, or tokens), for the tasks of one event loop.
 
-    A token bucket that holds nothing: whoever comes is given the next free moment, in the order of coming, so that no minute
-    sees more than ``per_minute`` and a task that wakes up late does not hold back the others.
-    """
+    A token bucket that holds nothing: whoever comes is given the next free moment, in the order of coming, so that no minute sees
+    more than ``per_minute`` and a task that wakes up late does not hold back the others."""
 
     def __init__(self, per_minute: float | None) -> None:
         self._seconds_each = 60.0 / per_minute if per_minute else 0.0
         self._next = 0.0
 
     async def wait(self, amount: float = 1.0) -> None:
-        """Returns when ``amount`` more may be sent."""
         if not self._seconds_each:
             return
         now = time.monotonic()
@@ -105,5 +97,4 @@ class Pace:
             await asyncio.sleep(ours - now)
 
     def give_back(self, amount: float) -> None:
-        """``amount`` that was waited for was not used."""
         self._next -= amount * self._seconds_each

@@ -39,8 +39,7 @@ class LmEvalBackend:
     (servers, vllm) are given the same number as ``seed``.
 
     lm_eval gives no alternatives of a token. To a request with ``top_logprobs`` an ``hf`` model gives the log-probabilities of
-    the words in its subject's ``choices`` instead, each as a whole; other models give none.
-    """
+    the words in its subject's ``choices`` instead, each as a whole; other models give none."""
 
     def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
         """Raises ConfigError if lm_eval has no such model; one in this process costs no money."""
@@ -60,10 +59,7 @@ class LmEvalBackend:
         """See :class:`judges.answers.Backend`. Answers come some batches at a time.
 
         A prompt that leaves no room for the answer in the model's window gets an error: lm_eval would cut off its beginning.
-
-        Raises:
-            BackendDown: the model cannot be loaded or fails.
-        """
+        Raises BackendDown: the model cannot be loaded or fails."""
         model = self._loaded()
         groups: dict[tuple[Decoding, int], list[int]] = defaultdict(list)
         for number, request in enumerate(requests):

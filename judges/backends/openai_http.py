@@ -19,20 +19,8 @@ from urllib.parse import urlsplit
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from judges.answers import Answer, Estimate, Request, TokenCounter, Usage
+from judges.backends import server
 from judges.backends.limits import BudgetSpent, Pace, Purse, delay
-from judges.backends.server import (
-    AGAIN,
-    PATHS,
-    BadReply,
-    Faults,
-    TryAgain,
-    find_key,
-    hooks,
-    is_local,
-    read_reply,
-    require_key,
-    to_body,
-)
 from lm_factuality.ground.errors import BackendDown
 
 if TYPE_CHECKING:
@@ -58,7 +46,6 @@ class _Ending:
         self.failures: list[Exception] = []
 
     def stop(self, failure: Exception | None = None) -> None:
-        """``failure`` is why."""
         self.failures += [failure] if failure is not None else []
         self.event.set()
 
@@ -86,19 +73,15 @@ class _Ending:
 class OpenAIBackend:
     """A model behind chat completions or completions; ``config`` says where and within which limits.
 
-    The client lives in a thread with an event loop of its own, from the first request until ``close``. A call whose outcome
-    is unknown (timed out, cut off, or without a count of its tokens) counts at its worst case towards ``max_cost``.
-    """
+    The client lives in a thread with an event loop of its own, from the first request until ``close``. A call whose outcome is
+    unknown (timed out, cut off, or without a count of its tokens) counts at its worst case towards ``max_cost``."""
 
     def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
-        """``purse`` is the money that it may spend, where it shares it with other backends (default: ``max_cost`` alone).
-
-        Raises:
-            ConfigError: the tokenizer cannot be loaded.
-        """
+        """``purse`` is the money that it may spend, where it shares it with other backends (default: ``max_cost`` alone). Raises
+        ConfigError: the tokenizer cannot be loaded."""
         self._config = config
-        self._key = find_key(config)
-        self._faults = Faults(config, self._key)
+        self._key = server.find_key(config)
+        self._faults = server.Faults(config, self._key)
         self._count = TokenCounter(config.tokenizer)
         self._requests = Pace(config.requests_per_minute)
         self._tokens = Pace(config.tokens_per_minute)
@@ -125,14 +108,10 @@ class OpenAIBackend:
         return self._count.estimate(requests, self._config.prices.cost if self._config.prices else None)
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See :class:`judges.answers.Backend`. An interrupt is raised after what had arrived has been given out.
-
-        Raises:
-            BackendDown: the server cannot be reached or refuses everybody, ``max_cost`` is reached, ``total_timeout`` is over,
-                or eight requests in a row were given up.
-            ConfigError: there is no key for a server that is not a local one.
-        """
-        require_key(self._config)
+        """See :class:`judges.answers.Backend`. An interrupt is raised after what had arrived has been given out. Raises
+        BackendDown: the server cannot be reached or refuses everybody, ``max_cost`` is reached, ``total_timeout`` is over, or
+        eight requests in a row were given up. Raises ConfigError: there is no key for a server that is not a local one."""
+        server.require_key(self._config)
         return self._stream(requests)
 
     def close(self) -> None:
@@ -150,8 +129,7 @@ class OpenAIBackend:
         """The answers as they come; then the exception, if there is one.
 
         If the caller stops early, what is under way is cancelled. After a KeyboardInterrupt it is let come in and given out, so
-        that it can be saved; then the interrupt goes on.
-        """
+        that it can be saved; then the interrupt goes on."""
         arrived: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
         ending = _Ending()
 
@@ -204,7 +182,7 @@ class OpenAIBackend:
             raise BackendDown(self._no_money(failure)) if isinstance(failure, BudgetSpent) else failure
         if is_over:
             limit = f"total_timeout of {self._config.total_timeout:g} s is over"
-            raise BackendDown(f"judge {self._config.name}: {limit}; {AGAIN}")
+            raise BackendDown(f"judge {self._config.name}: {limit}; {server.AGAIN}")
 
     def _no_money(self, error: BudgetSpent) -> str:
         purse, ours = self._purse, self.usage.cost or 0.0
@@ -228,9 +206,9 @@ class OpenAIBackend:
                 max_retries=0,
                 timeout=None,  # ours is of the whole try
                 http_client=DefaultAioHttpClient(
-                    trust_env=not is_local(self._config.base_url),
+                    trust_env=not server.is_local(self._config.base_url),
                     follow_redirects=False,
-                    event_hooks=hooks(self._config.base_url, self._key),
+                    event_hooks=server.hooks(self._config.base_url, self._key),
                 ),
             )
 
@@ -240,10 +218,10 @@ class OpenAIBackend:
         while True:
             try:
                 return await self._try(request, ending)
-            except TryAgain as failure:
+            except server.TryAgain as failure:
                 if failure.unreachable and not self._answered and attempt + 1 >= _TRIES_TO_CONNECT:
                     where = f"judge {self._config.name}: {self._config.base_url} cannot be reached"
-                    raise BackendDown(f"{where}: {failure}; is the server running? {AGAIN}") from None
+                    raise BackendDown(f"{where}: {failure}; is the server running? {server.AGAIN}") from None
                 if ending.event.is_set():
                     raise asyncio.CancelledError from None  # another try would be a new call
                 if attempt >= self._config.max_retries:
@@ -271,18 +249,18 @@ class OpenAIBackend:
         assert self._client is not None
         ending.calling.add(asyncio.current_task())
         try:
-            content = to_body(request, config.model, config.endpoint, config.max_tokens_name, config.extra_body)
-            call = self._client.post(PATHS[config.endpoint], cast_to=str, body=content)
-            answer = read_reply(await asyncio.wait_for(call, config.timeout), config.endpoint)
+            content = server.to_body(request, config.model, config.endpoint, config.max_tokens_name, config.extra_body)
+            call = self._client.post(server.PATHS[config.endpoint], cast_to=str, body=content)
+            answer = server.read_reply(await asyncio.wait_for(call, config.timeout), config.endpoint)
             cost, used = self._count_tokens(answer.prompt_tokens, answer.completion_tokens) or (cost, used)
-        except BadReply as error:
+        except server.BadReply as error:
             cost, used = self._count_tokens(error.prompt_tokens, error.completion_tokens) or (cost, used)
-            raise TryAgain(self._faults.quoted(str(error))) from None
+            raise server.TryAgain(self._faults.quoted(str(error))) from None
         except APIStatusError as error:
             cost, used = 0.0, 0.0
             return await self._faults.of_status(error, self._client)
         except asyncio.TimeoutError:
-            raise TryAgain(f"no answer within {config.timeout:g} s") from None
+            raise server.TryAgain(f"no answer within {config.timeout:g} s") from None
         except (APIConnectionError, ClientError, OSError) as error:
             failure = self._faults.of_connection(error)
             cost, used = (0.0, 0.0) if failure.unreachable else (cost, used)
@@ -300,7 +278,6 @@ class OpenAIBackend:
         return dataclasses.replace(answer, text=text, first_token_logprobs=alternatives)
 
     def _judge_the_server(self, answer: Answer) -> None:
-        """Raises BackendDown when too many requests in a row were given up."""
         if answer.error is None:
             self._answered += 1
             self._given_up_in_a_row = 0
@@ -310,7 +287,7 @@ class OpenAIBackend:
             self._given_up_in_a_row = 0
             raise BackendDown(
                 f"judge {self._config.name}: {self._config.base_url}: {GIVEN_UP_IN_A_ROW} requests in a row got no answer, the "
-                f"last: {answer.error}; {AGAIN}"
+                f"last: {answer.error}; {server.AGAIN}"
             )
 
     def _count_tokens(self, prompt: int | None, completion: int | None) -> tuple[float, float] | None:

@@ -35,17 +35,13 @@ def key_variable(config: JudgeConfig) -> str | None:
 
 
 def find_key(config: JudgeConfig) -> str:
-    """The key for the server of ``config``, from the environment; empty if there is none."""
     variable = key_variable(config)
     return os.environ.get(variable, "").strip() if variable else ""
 
 
 def require_key(config: JudgeConfig) -> str:
-    """The key as ``find_key`` gives it; empty only for a local server, or a judge without one.
-
-    Raises:
-        ConfigError: the server is not a local one, and its config names no variable or the variable is not set.
-    """
+    """The key as ``find_key`` gives it; empty only for a local server, or a judge without one. Raises ConfigError: the server is
+    not a local one, and its config names no variable or the variable is not set."""
     if config.then is not None:
         return require_key(config.then)
     if "api_key_env" not in BACKENDS[config.backend].keys:
@@ -64,7 +60,6 @@ def require_key(config: JudgeConfig) -> str:
 
 
 def is_openai(base_url: str) -> bool:
-    """Whether a server is OpenAI's own, reached by TLS."""
     url = urlsplit(base_url)
     return url.scheme == "https" and url.hostname == _OPENAI_HOST and url.port in (None, 443)
 
@@ -145,12 +140,8 @@ class Faults:
         return TryAgain(self.quoted(f"connection failed: {cause}"), unreachable=unreachable)
 
     async def of_status(self, error: APIStatusError, client: AsyncOpenAI) -> Answer:
-        """An answer with an error where the server finds fault with this one request.
-
-        Raises:
-            TryAgain: it may succeed later.
-            BackendDown: no request will.
-        """
+        """An answer with an error where the server finds fault with this one request. Raises TryAgain: it may succeed later.
+        Raises BackendDown: no request will."""
         status, code = error.status_code, error.code
         said = error.body.get("message") if isinstance(error.body, dict) else None
         why = f"HTTP {status}: {self.quoted(str(said or error.message))}"
@@ -161,7 +152,9 @@ class Faults:
             advice = f"{elsewhere}change base_url" if elsewhere else await self._advice(status, client)
             raise BackendDown(f"judge {self._config.name}: {self._config.base_url}: {why}; {advice}") from None
         if status in _RETRIED or status >= 500:
-            raise TryAgain(why, _wanted_pause(error.response.headers)) from None
+            milliseconds = seconds_of(error.response.headers.get("retry-after-ms"))  # as some say it
+            seconds = seconds_of(error.response.headers.get("retry-after"))
+            raise TryAgain(why, seconds if milliseconds is None else milliseconds / 1000) from None
         if any(word in why for word in _SCHEMA_WORDS):
             advice = "set schema: false in the judge's YAML, and answers are asked for in words alone"
             raise BackendDown(f"judge {self._config.name}: {self._config.base_url}: {why}; {advice}") from None
@@ -189,12 +182,6 @@ class Faults:
         return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
 
 
-def _wanted_pause(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a server asks for, in milliseconds (as some do) or as HTTP has it."""
-    milliseconds = seconds_of(headers.get("retry-after-ms"))
-    return seconds_of(headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
-
-
 async def _known_models(client: AsyncOpenAI) -> list[str]:
     from aiohttp import ClientError
     from openai import OpenAIError
@@ -220,8 +207,7 @@ class BadReply(ValueError):
 def to_body(request: Request, model: str, endpoint: str, max_tokens_name: str, extra: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON to send. Of ``extra``, which comes last, a key whose value is None takes away what is there.
 
-    ``top_p``, ``stop``, ``seed`` and log-probabilities are only there if they are set; later samples count up from the seed.
-    """
+    ``top_p``, ``stop``, ``seed`` and log-probabilities are only there if they are set; later samples count up from the seed."""
     decoding, is_chat, alternatives = request.decoding, endpoint == "chat", request.decoding.top_logprobs or None
     system = [{"role": "system", "content": request.system}] if request.system else []
     named = {"name": "reply", "schema": json.loads(request.schema or "{}"), "strict": True}
@@ -247,12 +233,9 @@ def read_reply(text: str, endpoint: str) -> Answer:
     """The answer in the JSON of a reply. Thoughts that come in a field of their own (``reasoning_content``) are left out, but for
     those that never came to an answer.
 
-    Log-probabilities are those of the first token of the text, None where the server sends none that can be read.
-    An empty text is an answer only if the server says that it was cut off or filtered: asking again would give the same.
-
-    Raises:
-        BadReply: no JSON, not the expected shape, or an empty text.
-    """
+    Log-probabilities are those of the first token of the text, None where the server sends none that can be read. An empty text
+    is an answer only if the server says that it was cut off or filtered: asking again would give the same. Raises BadReply: no
+    JSON, not the expected shape, or an empty text."""
     try:
         reply = parse_json(text, is_shared=False)
     except ValueError as error:
@@ -264,7 +247,8 @@ def answer_in(reply: Any, endpoint: str) -> Answer:
     """As ``read_reply``, of what the JSON holds."""
     quoted = f"{str(reply)[:80]!r}"
     usage = reply.get("usage") if isinstance(reply, dict) else None
-    counts = [_count(usage, name) for name in ("prompt_tokens", "completion_tokens")]
+    given = [usage.get(name) if isinstance(usage, dict) else None for name in ("prompt_tokens", "completion_tokens")]
+    counts = [each if isinstance(each, int) and 0 <= each <= _MOST_TOKENS else None for each in given]
     try:
         choice = reply["choices"][0]
         content = content_of(choice, usage) if endpoint == "chat" else choice["text"]
@@ -319,8 +303,3 @@ def _is_number(value: Any) -> bool:
 def _storable(text: str) -> str:
     """``text`` without halves of surrogate pairs."""
     return text.encode("utf-8", "replace").decode()
-
-
-def _count(usage: Any, name: str) -> int | None:
-    value = usage.get(name) if isinstance(usage, dict) else None
-    return value if isinstance(value, int) and 0 <= value <= _MOST_TOKENS else None

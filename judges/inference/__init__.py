@@ -17,8 +17,6 @@ LEXICAL = "lexical"
 
 
 class Titled(Protocol):
-    """A passage: a text under a title."""
-
     @property
     def title(self) -> str: ...
 
@@ -56,8 +54,6 @@ class Entailment(Protocol):
 
 
 class LexicalEntailment:
-    """The judge without a model: words, numbers, dates, names and negation."""
-
     def __init__(self) -> None:
         self._model = load_lexical_model()
 
@@ -73,8 +69,6 @@ class LexicalEntailment:
 
 
 class Once:
-    """An entailment that hands each pair to another one only once."""
-
     def __init__(self, entailment: Entailment) -> None:
         self._entailment = entailment
         self._known: dict[Pair, bool | None] = {}
@@ -85,7 +79,6 @@ class Once:
 
     @property
     def num_asked(self) -> int:
-        """Pairs that were handed on."""
         return len(self._known)
 
     def entail(self, pairs: Sequence[Pair]) -> list[bool | None]:
@@ -101,8 +94,7 @@ class Family:
 
     ``text`` is what premise and claim are made into; empty: a pair of texts, as the tokenizer joins them. ``head``: a label for
     the whole text (``sequence``) or its first token (``tokens``), or a first word 1 or 0 (``seq2seq``). ``support`` is the number
-    of the label that says so; None: the one called entailment. ``window``: tokens of passages at a time; None: all that fit.
-    """
+    of the label that says so; None: the one called entailment. ``window``: tokens of passages at a time; None: all that fit."""
 
     pattern: str
     head: Literal["sequence", "tokens", "seq2seq"] = "sequence"
@@ -130,11 +122,8 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def family_of(name: str, config: Mapping[str, Any], given: str | None = None) -> str:
-    """The family ``given``, or the one that a model is recognised as by its name or its config.
-
-    Raises:
-        ConfigError: no family is called that.
-    """
+    """The family ``given``, or the one that a model is recognised as by its name or its config. Raises ConfigError: no family is
+    called that."""
     if given is not None and given not in FAMILIES:
         raise ConfigError(f"no family of models is called {given!r}{did_you_mean(given, FAMILIES)}; known: {', '.join(FAMILIES)}")
     own, kind = name.rstrip("/").rpartition("/")[2], str(config.get("model_type", ""))
@@ -201,11 +190,8 @@ class Windows:
 
 def load_entailment(name: str, batch_size: int = 16, device: str | None = None) -> Entailment:
     """``lexical``, or a model of the Hub (or its folder): a sequence classifier trained on inference, such as DeBERTa, or a T5 of
-    the TRUE kind. ``device``: the GPU if there is one, unless it is named.
-
-    Raises:
-        ModelError: the model cannot be loaded or does not say which label is entailment.
-    """
+    the TRUE kind. ``device``: the GPU if there is one, unless it is named. Raises ModelError: the model cannot be loaded or does
+    not say which label is entailment."""
     if name == LEXICAL:
         return LexicalEntailment()
     from judges.inference.models import load_model

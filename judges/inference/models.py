@@ -44,7 +44,9 @@ class SupportModel:
         self._longest, self._batch_size = longest, batch_size
         self._window = window or self._family.window or longest
         if self._family.head == "seq2seq":
-            self._zero, self._one = _first_tokens(name, tokenizer)
+            self._zero, self._one = (tokenizer(word, add_special_tokens=False)["input_ids"][0] for word in "01")
+            if self._zero == self._one:
+                raise ModelError(f"{name}: its tokenizer begins 0 and 1 with the same token, so the first word tells nothing")
         elif (count := model.config.num_labels) != 1:  # a single label is a score
             given = self._family.support
             self._support = find_label(name, model.config.id2label, _ENTAILMENT) if given is None else given
@@ -91,7 +93,6 @@ class SupportModel:
         ]
 
     def _encode(self, texts: Sequence[tuple[str, str]]) -> dict[str, list[list[int]]]:
-        """What the tokenizer makes of each premise with its claim, whole."""
         eos = self._tokenizer.eos_token or self._tokenizer.sep_token
         given = list(map(list, zip(*texts, strict=True)))
         if self._family.text:
@@ -127,11 +128,8 @@ def load_model(
     window: int | None = None,
 ) -> SupportModel:
     """The model called ``name``, on the Hub or in a folder. ``family`` says how it is asked, if not as what it is recognised as.
-
-    Raises:
-        ConfigError: no family is called that.
-        ModelError: there is no such model here, or it lacks the head of its family.
-    """
+    Raises ConfigError: no family is called that. Raises ModelError: there is no such model here, or it lacks the head of its
+    family."""
     device = device or default_device()
     with loading(f"the inference model {name!r}", f"{_OTHERWISE}{_T5}"):
         about = PreTrainedConfig.get_config_dict(name, revision=revision)[0]
@@ -141,7 +139,8 @@ def load_model(
             config = AutoConfig.from_pretrained(foundation, num_labels=2)
             options = {"config": config, "key_mapping": {"^t5\\.": ""}, "revision": revision, "output_loading_info": True}
             model, info = T5ForTokenClassification.from_pretrained(name, **options)
-            _refuse_missing(name, info["missing_keys"])
+            if missing := sorted(info["missing_keys"]):  # transformers would make these weights up
+                raise ModelError(f"{name}: has no weights for {', '.join(missing[:3])}; does it belong to that family?")
             tokenizer = AutoTokenizer.from_pretrained(foundation)
         elif FAMILIES[family].head == "seq2seq":
             tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
@@ -153,12 +152,6 @@ def load_model(
         return SupportModel(name, family, model.to(device, dtype_of(device)), tokenizer, longest, batch_size, window)
 
 
-def _refuse_missing(name: str, keys: Collection[str]) -> None:
-    """transformers would make up the weights that a checkpoint does not have."""
-    if keys:
-        raise ModelError(f"{name}: has no weights for {', '.join(sorted(keys)[:3])}; does it belong to that family?")
-
-
 def load_classifier(
     name: str,
     revision: str | None = None,
@@ -167,11 +160,8 @@ def load_classifier(
     dtype: torch.dtype | None = None,
 ) -> tuple[Any, Any, int]:
     """(model, tokenizer, tokens that the model takes) of the sequence classifier ``name``, in bfloat16 on a GPU unless ``dtype``
-    says otherwise.
-
-    Raises:
-        ModelError: there is no such model here, or it has no head for classification; ends with what to do ``otherwise``.
-    """
+    says otherwise. Raises ModelError: there is no such model here, or it has no head for classification; ends with what to do
+    ``otherwise``."""
     device = device or default_device()
     with loading(f"the inference model {name!r}", f"{otherwise}{_T5}"):
         config = AutoConfig.from_pretrained(name, revision=revision)
@@ -186,7 +176,6 @@ def load_classifier(
 
 
 def default_device() -> str:
-    """The GPU if there is one."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -196,11 +185,8 @@ def dtype_of(device: str) -> torch.dtype:
 
 
 def find_label(name: str, labels: dict[int, str], meanings: Collection[str]) -> int:
-    """The number of the one label that is called by one of ``meanings``, in any case.
-
-    Raises:
-        ModelError: none is called that, or several are.
-    """
+    """The number of the one label that is called by one of ``meanings``, in any case. Raises ModelError: none is called that, or
+    several are."""
     found = [number for number, label in labels.items() if label.strip().lower() in meanings]
     if len(found) != 1:
         raise ModelError(
@@ -208,13 +194,6 @@ def find_label(name: str, labels: dict[int, str], meanings: Collection[str]) -> 
             "set id2label in its config.json"
         )
     return found[0]
-
-
-def _first_tokens(name: str, tokenizer: Any) -> tuple[int, int]:
-    zero, one = (tokenizer(word, add_special_tokens=False)["input_ids"][0] for word in "01")
-    if zero == one:
-        raise ModelError(f"{name}: its tokenizer begins 0 and 1 with the same token, so the first word tells nothing")
-    return zero, one
 
 
 def _window(config: Any, tokenizer: Any) -> int:

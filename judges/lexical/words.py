@@ -13,7 +13,7 @@ from itertools import groupby
 
 import tantivy
 
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.sentences import split_sentences
 
 CAPITALS = "A-Z" + "".join(letter for letter in map(chr, range(0xC0, 0x2000)) if letter.isupper())

@@ -2,8 +2,7 @@
 
 ``declaration`` is what each says of itself; ``all_benchmarks`` and ``find_benchmark`` are how everything else comes to know them.
 The suite's own are the folders here; another package adds one by an entry point of the group ``lm_factuality.benchmarks`` that
-names its ``Benchmark``. Importing this package makes the prompts of the suite's own known to judges.
-"""
+names its ``Benchmark``. Importing this package makes the prompts of the suite's own known to judges."""
 
 import pkgutil
 from collections.abc import Mapping
@@ -84,7 +83,6 @@ def find_source(name: str) -> Source:
 
 
 def generation_names() -> list[str]:
-    """The benchmarks whose responses a judge marks."""
     return [each.kind for each in all_benchmarks() if each.generation is not None]
 
 

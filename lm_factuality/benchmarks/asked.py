@@ -1,14 +1,12 @@
 """What people are asked of a benchmark's samples, so that their answers can be held against the judge's, and take its place."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.records import to_model
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import keep_verdict
@@ -73,8 +71,7 @@ class People:
     ``items`` is everything that a sample asks of people; empty where no score of it depends on the judge. ``relabel`` is the
     sample as it would be if people had been the judge, with the metrics that the benchmark's own ``recount`` finds; None where
     the answers do not decide them, because one is missing or ``SKIP``. ``unchanged`` are the scores that no answer changes.
-    ``data`` reads a data file of the benchmark, where people are asked about its rows and not about samples.
-    """
+    ``data`` reads a data file of the benchmark, where people are asked about its rows and not about samples."""
 
     questions: tuple[Question, ...]
     items: Callable[[TaskResult, Sample], Sequence[Item]] = lambda result, sample: ()
@@ -125,5 +122,4 @@ def relabelling(
 
 
 def as_verdict(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A judge's record as samples have it."""
     return {"filtered_resps": [json.dumps(record)]}

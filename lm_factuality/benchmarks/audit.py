@@ -1,7 +1,6 @@
 """Whether a model was asked what its document says, and whether it can have answered what the samples hold.
 
-A leaderboard looks at each sample of a submission with the ``Audit`` of the sample's benchmark (``Benchmark.audit``).
-"""
+A leaderboard looks at each sample of a submission with the ``Audit`` of the sample's benchmark (``Benchmark.audit``)."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -1,19 +1,15 @@
 """What of a judge can be certified: a setting, in which it is asked where the truth is known, and the steps of judged tasks that
 such a certificate speaks for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from judges.config import JudgeConfig
+from judges.judge import Judge
 from lm_factuality.harness.generation import Table
 from lm_factuality.harness.outputs import number_of
-
-if TYPE_CHECKING:
-    from judges.config import JudgeConfig
-    from judges.judge import Judge
 
 
 @dataclass(frozen=True)
@@ -74,8 +70,6 @@ class Certifiable:
 
 @dataclass(frozen=True)
 class Stated:
-    """What is known of a judge in one step, in words."""
-
     step: str
     text: str
     is_certified: bool
@@ -151,7 +145,6 @@ def unscored_of(content: Mapping[str, Any]) -> int | None:
 
 
 def is_interval(found: Any) -> bool:
-    """Whether it is a low and a high end."""
     ends = [number_of(end) for end in found] if isinstance(found, list) else []
     return len(ends) == 2 and ends[0] is not None and ends[1] is not None and ends[0] <= ends[1]
 

@@ -85,7 +85,6 @@ class Entry:
 
     @property
     def headline(self) -> Score | None:
-        """The score that the task is about; of a task that is not the suite's its first, None if it has none."""
         name = headline(self.result) or next(iter(self.result.metrics), None)
         return None if name is None else score_called(self.result.kind, name)
 
@@ -194,12 +193,10 @@ class Figure:
 
     @property
     def least(self) -> int:
-        """How many rows a score needs to be shown."""
         return LEAST_ROWS
 
     @property
     def is_few(self) -> bool:
-        """Whether it is of too few rows to be shown as a score."""
         return self.counted < LEAST_ROWS
 
     @property
@@ -247,7 +244,6 @@ def _number(value: object) -> float | None:
 
 
 def measure_of(task: TaskResult, metric: str) -> Measure | None:
-    """What kind of number a metric is; None if it is said beside the scores, or not the suite's."""
     benchmark = find_benchmark(task.kind)
     score = benchmark.score(metric) if benchmark else None
     return score.measure if score else None

@@ -1,8 +1,7 @@
 """What a benchmark declares of itself, once: results, report, exports, comparisons and leaderboards read it here.
 
 A benchmark is a folder below ``lm_factuality/benchmarks`` (or of another package, see ``docs/add_a_benchmark.md``) whose module
-``benchmark`` holds a ``Benchmark`` called ``BENCHMARK``.
-"""
+``benchmark`` holds a ``Benchmark`` called ``BENCHMARK``."""
 
 from __future__ import annotations
 
@@ -160,8 +159,7 @@ class Samples:
     that a model has right. ``compared`` gives the scores that ``SampleRow.parts`` has beside the shown ones. ``sums`` are the
     parts of a row in scores that are not compared row by row, and that people's answers correct all the same. ``script`` is a
     ``page.js`` that draws a row (see ``report/scripts/rows.js``; without one its texts are listed). ``own_pages`` is a folder,
-    and what makes the HTML of a page on the samples of one run, which is written there.
-    """
+    and what makes the HTML of a page on the samples of one run, which is written there."""
 
     row: Callable[[TaskResult, Sample], SampleRow]
     outcomes: tuple[str, str, str, str] = ("right", "wrong", "unscored", "other")

@@ -3,8 +3,7 @@
 A score is a function of sums over rows: a mean (sum of values, sum of weights), or what the score's aggregation makes of counts
 (errors found, false alarms, errors missed, the rest). Its standard error is that of means clustered by document
 (``lm_factuality.ground.statistics``), and of counts the same to the first order. Intervals are normal; p-values are two-sided and
-those of a randomisation test over clusters (``lm_factuality.ground.paired``).
-"""
+those of a randomisation test over clusters (``lm_factuality.ground.paired``)."""
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -164,11 +163,9 @@ def stderr_of(one: Scored, score: Score) -> float | None:
 
 def value_of(score: Score, width: int) -> Value:
     """How a score follows from its sums; NaN where it is not defined."""
-    return score.of_sums or (_ratio if width == 2 else lambda sums: score.aggregation.value([sums]))
-
-
-def _ratio(sums: Sequence[float]) -> float:
-    return sums[0] / sums[1] if sums[1] else math.nan
+    if width == 2 and not score.of_sums:
+        return lambda sums: sums[0] / sums[1] if sums[1] else math.nan
+    return score.of_sums or (lambda sums: score.aggregation.value([sums]))
 
 
 def _row_values(counts: Floats) -> Floats:

@@ -37,7 +37,6 @@ def key_of(sample: Mapping[str, Any], *texts: str) -> str:
 
 
 def mean_part(value: Any, weight: float = 1.0) -> Counts:
-    """The part of a row in a weighted mean."""
     return float(value) * weight, weight
 
 

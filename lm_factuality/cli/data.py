@@ -1,24 +1,34 @@
 """``lm-factuality data``: the published files that the benchmarks read."""
 
-from __future__ import annotations
-
 import argparse
 import fnmatch
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from tqdm import tqdm
 
 from lm_factuality import __version__
-from lm_factuality.cli.actions import Command, add_action
+from lm_factuality.benchmarks import all_sources, find_source
+from lm_factuality.benchmarks.felm.rows import FELM, read_rows
+from lm_factuality.cli.actions import add_action
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.files import check_writable
+from lm_factuality.ground.published import Source, blob_id, cached_path, fetch, locate
+from lm_factuality.ground.settings import read_settings
+from lm_factuality.retrieval.references.cache import ReferenceCache, Report
+from lm_factuality.retrieval.references.connection import Network
+from lm_factuality.retrieval.references.fetcher import Manners
+from lm_factuality.retrieval.references.fetcher import fetch_references as fetch_all
+from lm_factuality.retrieval.references.links import collect_links, parse_endpoint, read_urls
 
-if TYPE_CHECKING:
-    from lm_factuality.ground.published import Source
+_NAME = "fetch-references"
+_SHOWN = 20  # entries that are no links
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def data_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, line in (("ls", "list"), ("fetch", "download and check"), ("verify", "check only")):
         action = actions.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]} the published benchmarks.")
@@ -29,40 +39,24 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def data(parsed: argparse.Namespace) -> int:
-    """``data ls``, ``data fetch`` or ``data verify``.
-
-    Raises:
-        ConfigError: no source has the name.
-        DataError: a line for each file that cannot be had or is not as published.
-    """
-    from lm_factuality.benchmarks import all_sources, find_source
-
+    """``data ls``, ``data fetch`` or ``data verify``."""
     known = all_sources()
     names = [found for name in parsed.names for found in fnmatch.filter(known, name) or [name]] or list(known)
     sources = [find_source(name) for name in dict.fromkeys(names)]
     if parsed.action == "ls":
-        _list(sources)
+        rows = [
+            (each.name, str(each.rows), each.license, f"{each.repository}@{each.commit[:7]}", each.filename, here)
+            for each in sources
+            for here in ["here" if cached_path(each).is_file() else "not fetched"]
+        ]
+        print_table("Published data", ("name", "#rows", "licence", "upstream", "file", "download"), rows)
     elif failures := [line for source in sources if (line := _fetch_or_verify(parsed, source))]:
         raise DataError("\n".join(failures))
     return 0
 
 
-def _list(sources: list[Source]) -> None:
-    from lm_factuality.ground.console import print_table
-    from lm_factuality.ground.published import cached_path
-
-    rows = [
-        (each.name, str(each.rows), each.license, f"{each.repository}@{each.commit[:7]}", each.filename, here)
-        for each in sources
-        for here in ["here" if cached_path(each).is_file() else "not fetched"]
-    ]
-    print_table("Published data", ("name", "#rows", "licence", "upstream", "file", "download"), rows)
-
-
 def _fetch_or_verify(parsed: argparse.Namespace, source: Source) -> str:
     """Prints that the source is in order; otherwise returns what is wrong."""
-    from lm_factuality.ground.published import blob_id, cached_path, fetch, locate
-
     try:
         if parsed.action == "fetch":
             path = fetch(source)
@@ -79,10 +73,6 @@ def _fetch_or_verify(parsed: argparse.Namespace, source: Source) -> str:
         return f"{source.name}: {path} has git blob {found}, expected {source.blob}"
     sys.stdout.write(f"{source.name}: {path}: git blob {found}, as published\n")
     return ""
-
-
-_NAME = "fetch-references"
-_SHOWN = 20  # entries that are no links
 
 
 def _add_fetch_references(actions: Any) -> None:
@@ -113,19 +103,6 @@ def _add_fetch_references(actions: Any) -> None:
 
 def fetch_references(parsed: argparse.Namespace) -> int:
     """Fetches, prints counts by outcome, writes the report."""
-    from tqdm import tqdm
-
-    from lm_factuality.benchmarks.felm.rows import FELM, read_rows
-    from lm_factuality.ground.files import check_writable
-    from lm_factuality.ground.published import locate
-    from lm_factuality.ground.settings import read_settings
-    from lm_factuality.retrieval.references.addresses import parse_endpoint
-    from lm_factuality.retrieval.references.cache import ReferenceCache, Report
-    from lm_factuality.retrieval.references.connection import Network
-    from lm_factuality.retrieval.references.fetcher import Manners
-    from lm_factuality.retrieval.references.fetcher import fetch_references as fetch
-    from lm_factuality.retrieval.references.links import collect_links, read_urls
-
     if parsed.report:
         if parsed.report.suffix.lower() != ".json":
             raise ConfigError(f"--report {parsed.report}: expected a name that ends in .json, which it is")
@@ -139,7 +116,7 @@ def fetch_references(parsed: argparse.Namespace) -> int:
     if not links.urls:
         raise DataError(f"{source}: no links among {len(entries)} entries; expected http(s) addresses")
     cache = ReferenceCache(parsed.cache)
-    fetched = fetch(links.urls, cache, network, manners, retry_dead=parsed.retry_dead)
+    fetched = fetch_all(links.urls, cache, network, manners, retry_dead=parsed.retry_dead)
     found = list(tqdm(fetched, "references", len(links.urls), unit="link"))
     report = Report(tuple(found), links.not_links)
     if parsed.report:
@@ -155,6 +132,3 @@ def fetch_references(parsed: argparse.Namespace) -> int:
     if not report.was_anything_reached:
         raise DataError("no server was reached: check the links and the network, then run the same command with --retry-dead")
     return 0
-
-
-COMMAND = Command("data", "list, download or verify the published benchmarks", data, options)

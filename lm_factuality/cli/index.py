@@ -1,28 +1,29 @@
-"""``lm-factuality index``: make an index of passages, look at it, and ask it."""
-
-from __future__ import annotations
+"""``lm-factuality index`` and ``knowledge``: make an index of passages, or a source of pages by title, and look at it."""
 
 import argparse
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from lm_factuality.cli.actions import Command, add_action
+from lm_factuality.cli.actions import add_action
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.records import lines_of
-
-if TYPE_CHECKING:
-    from lm_factuality.retrieval.bm25 import BM25Parameters
-    from lm_factuality.retrieval.dense import DenseParameters
-    from lm_factuality.retrieval.index import Hit
+from lm_factuality.retrieval.bm25 import BM25Parameters
+from lm_factuality.retrieval.build import build_index, build_knowledge, open_index
+from lm_factuality.retrieval.dense import DenseParameters
+from lm_factuality.retrieval.index import check_files, read_manifest
+from lm_factuality.retrieval.knowledge import Knowledge
+from lm_factuality.retrieval.passages import parse_fields
 
 Built = TypeVar("Built")
+_MOST = 120  # characters of a passage in a table
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def index_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _build_options(add_action(actions, "index build", "make an index of the passages of files or datasets", _build))
     info = add_action(actions, "index info", "what an index holds and how it was made", _info)
@@ -64,15 +65,11 @@ def add_sources(parser: argparse.ArgumentParser, kind: str, out: str, fields: st
 
 def from_sources(build: Callable[..., Built], parsed: argparse.Namespace, **options: Any) -> Built:
     """What ``build`` makes of the sources that are named."""
-    from lm_factuality.retrieval.passages import parse_fields
-
     fields = parse_fields(parsed.fields) if parsed.fields else None
     return build(parsed.sources, parsed.out, fields=fields, overwrite=parsed.overwrite, **options)
 
 
 def _build(parsed: argparse.Namespace) -> int:
-    from lm_factuality.retrieval.build import build_index
-
     built = from_sources(build_index, parsed, parameters=_parameters(parsed), words=parsed.words)
     sys.stdout.write(f"{parsed.out}: {len(built):,} passages, index {built.identity}\n")
     return 0
@@ -80,9 +77,6 @@ def _build(parsed: argparse.Namespace) -> int:
 
 def _parameters(parsed: argparse.Namespace) -> BM25Parameters | DenseParameters:
     """The options of the index's kind; an option of the other kind is an error."""
-    from lm_factuality.retrieval.bm25 import BM25Parameters
-    from lm_factuality.retrieval.dense import DenseParameters
-
     kinds = {"bm25": ("stemmer",), "dense": ("model", "precision")}
     for kind, names in kinds.items():
         for name in names:
@@ -93,8 +87,6 @@ def _parameters(parsed: argparse.Namespace) -> BM25Parameters | DenseParameters:
 
 
 def _info(parsed: argparse.Namespace) -> int:
-    from lm_factuality.retrieval.index import check_files, read_manifest
-
     manifest = read_manifest(parsed.index)
     check_files(parsed.index, manifest, sums=True if parsed.verify else None)
     parameters = ", ".join(f"{name} {value}" for name, value in manifest.parameters.items() if name != "fields")
@@ -115,12 +107,16 @@ def _info(parsed: argparse.Namespace) -> int:
 
 
 def _query(parsed: argparse.Namespace) -> int:
-    from lm_factuality.retrieval.build import open_index
-
-    queries = _queries(parsed)
+    if (parsed.text is None) == (parsed.queries is None):
+        raise ConfigError("index query needs either a TEXT or --queries FILE")
+    expected = "expected queries, one per line"
+    queries = [line for _, line in lines_of(parsed.queries, expected)] if parsed.queries else [parsed.text]
+    if not queries:
+        raise DataError(f"{parsed.queries}: no queries; expected one per line")
     for query, hits in zip(queries, open_index(parsed.index).retrieve(queries, parsed.k), strict=True):
         if parsed.json:
-            sys.stdout.write(json.dumps({"query": query, "hits": list(map(_as_json, hits))}, ensure_ascii=False) + "\n")
+            found = [{"number": hit.number, "score": hit.score, **asdict(hit.passage)} for hit in hits]
+            sys.stdout.write(json.dumps({"query": query, "hits": found}, ensure_ascii=False) + "\n")
         else:
             rows = [
                 (str(i), f"{hit.score:.4f}", hit.passage.id, hit.passage.title, _shortened(hit.passage.text))
@@ -131,23 +127,45 @@ def _query(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _queries(parsed: argparse.Namespace) -> list[str]:
-    if (parsed.text is None) == (parsed.queries is None):
-        raise ConfigError("index query needs either a TEXT or --queries FILE")
-    if parsed.text is not None:
-        return [parsed.text]
-    if not (queries := [line for _, line in lines_of(parsed.queries, "expected queries, one per line")]):
-        raise DataError(f"{parsed.queries}: no queries; expected one per line")
-    return queries
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST else f"{text[:_MOST].rsplit(' ', 1)[0]} ..."
 
 
-def _as_json(hit: Hit) -> dict[str, str | int | float]:
-    passage = hit.passage
-    return {"number": hit.number, "score": hit.score, "id": passage.id, "title": passage.title, "text": passage.text}
+def knowledge_options(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    build = add_action(actions, "knowledge build", "write pages from files or datasets to a SQLite file", _build_knowledge)
+    add_sources(build, "FILE", "the SQLite file", "title=A,text=B", "title, text")
+    info = add_action(actions, "knowledge info", "show what a knowledge source holds, or one of its pages", _knowledge_info)
+    info.add_argument("path", type=Path, metavar="FILE", help="the SQLite file, or one of FActScore's")
+    info.add_argument("--title", help="print the passages of this page")
+    info.add_argument("--verify", action="store_true", help="read the whole file to see whether it is sound")
 
 
-def _shortened(text: str, most: int = 120) -> str:
-    return text if len(text) <= most else f"{text[:most].rsplit(' ', 1)[0]} ..."
+def _build_knowledge(parsed: argparse.Namespace) -> int:
+    built = from_sources(build_knowledge, parsed)
+    assert built.manifest is not None
+    sys.stdout.write(f"{parsed.out}: {len(built):,} pages of {built.manifest.rows:,} rows, knowledge {built.identity}\n")
+    return 0
 
 
-COMMAND = Command("index", "build, inspect or query an index of passages for retrieval", None, options)
+def _knowledge_info(parsed: argparse.Namespace) -> int:
+    source = Knowledge(parsed.path)
+    if parsed.verify:
+        source.check()
+    if parsed.title is not None:
+        if (passages := source.passages(parsed.title)) is None:
+            raise DataError(
+                f"{parsed.path}: no page is called {parsed.title!r}, nor with other spaces, underscores, accents, quotes or "
+                "dashes, or a capital first letter; case is otherwise part of a title, and so are brackets"
+            )
+        lines = [(str(number), str(len(text.split())), text) for number, text in enumerate(passages, 1)]
+        print_table(parsed.title, ("#passage", "#words", "text"), lines)
+        return 0
+    manifest = source.manifest
+    rows = [("pages", f"{len(source):,}"), ("bytes", f"{parsed.path.stat().st_size:,}"), ("identity", source.identity)]
+    if manifest is not None:
+        rows += [("rows", f"{manifest.rows:,}"), ("built", manifest.built), ("by", f"lm-factuality {manifest.suite_version}")]
+        rows += [("source", f"{each.path}: {each.version}") for each in manifest.sources]
+    notes = [] if manifest else ["No manifest: not made by lm-factuality, as FActScore's own files are not."]
+    print_table(str(parsed.path), ("what", "value"), rows, [*notes, *(["The whole file is sound."] if parsed.verify else [])])
+    return 0

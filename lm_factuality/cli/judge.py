@@ -1,60 +1,48 @@
-"""``lm-factuality judge``: marks generations that are on disk, without the model that made them."""
-
-from __future__ import annotations
+"""``lm-factuality judge`` marks generations that are on disk, ``certify`` says how well a judge does where the truth is known."""
 
 import argparse
 import dataclasses
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lm_factuality.cli.actions import Command
-from lm_factuality.cli.printing import print_plans
+from judges.certificates import find_certificate, save_certificate, to_certificate
+from judges.config import load_judge_config
+from judges.judge import Judge
+from lm_factuality.benchmarks import find_benchmark, find_generation, generation_names
+from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
+from lm_factuality.benchmarks.biographies.judging import AmbigBio
+from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
+from lm_factuality.benchmarks.certified import all_settings
+from lm_factuality.cli.actions import add_judge, print_plans
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError
-
-if TYPE_CHECKING:
-    from lm_factuality.harness.generation import Generation
-    from lm_factuality.harness.generations_file import Samples
+from lm_factuality.ground.files import write_json, write_lines
+from lm_factuality.harness.generation import Generation, Samples, read_samples, refuse_unable
 
 _OPTIONS = ("knowledge", "linking", "facts", "protocol")  # settings
+_LIMITED = {"files": "--data", "sample": "--sample", "rows": "--rows", "claims": "--claims", "prompts": "--prompts"}
 
 
-def options(parser: argparse.ArgumentParser) -> None:
-    from lm_factuality.benchmarks import generation_names
-
+def judge_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("task", choices=generation_names(), help="the task that the samples are of")
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("--samples", type=Path, nargs="+", metavar="FILE", help="generations of one run")
     given.add_argument("--generations", type=Path, nargs="+", metavar="FILE", help="ambigbio: ALCE's JSON, plain or .gz")
-    parser.add_argument("--judge", required=True, metavar="CONFIG", help="a judge's YAML, or 'lexical' to try things out")
+    add_judge(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for metrics.json and verdicts.jsonl")
-    parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the shared store)")
     parser.add_argument("--knowledge", type=Path, metavar="FILE", help="ambigbio: pages (default: the given documents)")
     parser.add_argument("--linking", choices=("greedy", "hungarian"), help="ambigbio: how individuals get entities")
     parser.add_argument("--facts", choices=("standalone", "as_written"), help="ambigbio: whether facts name whom they are about")
     parser.add_argument("--protocol", choices=("paper", "code"), help="ambigbio: the paper's choices or its code's")
     parser.add_argument("--metadata", default="", metavar="KEY=VALUE,...", help="settings, such as knowledge=INDEX,k=64, or JSON")
-    parser.add_argument("--dry-run", action="store_true", help="print calls, tokens and cost; send nothing")
     parser.add_argument("--max-cost", type=float, metavar="USD", help="stop before this is spent; the config has to name prices")
 
 
 def judge(parsed: argparse.Namespace) -> int:
-    """Judges, writes both files and prints the table.
-
-    Raises:
-        DataError: the samples; every bad line is named.
-        ConfigError: the judge's config.
-        BackendDown: the judge cannot be reached or its budget is spent; what it answered is kept.
-    """
-    from judges.certificates import find_certificate
-    from judges.config import load_judge_config
-    from judges.judge import Judge
-    from lm_factuality.benchmarks import find_benchmark
-    from lm_factuality.ground.files import write_json, write_lines
-    from lm_factuality.harness.generation import refuse_unable
-
+    """Judges, writes both files and prints the table."""
     config = load_judge_config(parsed.judge)
     if parsed.max_cost is not None:
         config = dataclasses.replace(config, max_cost=parsed.max_cost)
@@ -96,10 +84,6 @@ def judge(parsed: argparse.Namespace) -> int:
 
 
 def _find_generation(parsed: argparse.Namespace) -> Generation:
-    """The benchmark, with the settings of the run; some of them have options of their own, too."""
-    from lm_factuality.benchmarks import find_generation
-    from lm_factuality.benchmarks.biographies.judging import AmbigBio
-
     given = {name: value for name in _OPTIONS if (value := getattr(parsed, name)) is not None}
     settings, about = {**_metadata(parsed.metadata), **given}, getattr(find_generation(parsed.task), "about", {})
     known = [name for name in about if name != "knowledge_identity"]
@@ -122,14 +106,56 @@ def _metadata(text: str) -> dict[str, Any]:
 
 
 def _read(parsed: argparse.Namespace, generation: Generation) -> Samples:
-    from lm_factuality.harness.generations_file import Samples, read_samples
-
     if parsed.samples:
         return read_samples(parsed.samples, generation)
-    from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
 
     found = read_generations(parsed.generations)
     return Samples(tuple(to_doc(each) for each in found), tuple((each.output,) for each in found))
 
 
-COMMAND = Command("judge", "mark generations that are on disk, without the model that made them", judge, options)
+def certify_options(parser: argparse.ArgumentParser) -> None:
+    add_judge(parser)
+    parser.add_argument("--setting", choices=all_settings(), help="default segment_cot; segment_doc if the judge needs evidence")
+    parser.add_argument("--rows", type=int, metavar="N", help="biographies_...: a random part, always the same")
+    parser.add_argument("--data-dir", metavar="DIR", help="local folder with the published files, instead of a download")
+    parser.add_argument("--data", type=Path, nargs="+", metavar="FILE", help="biographies_...: generations, decisions, ...")
+    parser.add_argument("--sample", action="store_true", help="segment_..., claim_...: the embedded sample instead")
+    parser.add_argument("--claims", type=Path, metavar="FILE", help="claim_...: of 'claims extract' (default: rules)")
+    parser.add_argument("--prompts", type=Path, metavar="DIR", help="segment_..., claim_...: a checkout of hkust-nlp/felm")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the certificate here too")
+
+
+def certify(parsed: argparse.Namespace) -> int:
+    """Has the judge decide what is known, writes the certificate, prints it beside judges that do not read."""
+    config = load_judge_config(parsed.judge)
+    known = all_settings()
+    setting = known[parsed.setting] if parsed.setting else next(each for each in known.values() if each.is_default(config))
+    trial = setting.open(_wanted(parsed, setting, known))
+    with Judge.open(config, store=parsed.store) as judge:
+        if parsed.dry_run:
+            print_plans(str(trial.data["file"]), config.name, [(setting.name, judge.rehearse(trial.ask))])
+            return 0
+        measured = trial.measure(judge)
+        hashes = trial.prompt_hashes(judge)
+        certificate = to_certificate(judge, setting.name, measured, prompt_hashes=hashes, data=trial.data)
+    columns, rows, notes = trial.table(certificate, config.name)
+    print_table(f"{trial.data['file']}, {setting.name}: {setting.what}", columns, rows, notes)
+    for written in save_certificate(certificate, parsed.out):
+        sys.stdout.write(f"Written to {written}\n")
+    if not trial.data["is_published"]:
+        sys.stdout.write("Not the data as published: no certificate that later runs would attach\n")
+    return 0
+
+
+def _wanted(parsed: argparse.Namespace, setting: Certifiable, known: Mapping[str, Certifiable]) -> Wanted:
+    """Raises ConfigError: an option that means nothing in this setting."""
+    given = Wanted(
+        parsed.data_dir, tuple(parsed.data or ()), parsed.sample, parsed.rows, claims=parsed.claims, prompts=parsed.prompts
+    )
+    for name, option in _LIMITED.items():
+        if getattr(given, name) not in (None, (), False) and name not in setting.takes:
+            able = [each.name for each in known.values() if name in each.takes]
+            raise ConfigError(f"{option} is not for --setting {setting.name}, but for {', '.join(able)}")
+    if given.rows is not None and given.rows < 1:
+        raise ConfigError(f"--rows: found {given.rows}, expected 1 or more")
+    return given

@@ -1,24 +1,24 @@
 """``lm-factuality leaderboard``: submissions to a leaderboard, made and checked, and the leaderboard as a site."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from lm_factuality.cli.actions import Command, add_action
-from lm_factuality.ground.console import plural
+from lm_factuality.cli.actions import add_action
+from lm_factuality.ground.console import plural, print_table
 from lm_factuality.ground.errors import printable
 from lm_factuality.ground.files import write_text
+from lm_factuality.leaderboard.check import check_every, find_submissions
+from lm_factuality.leaderboard.pack import PackOptions, pack
+from lm_factuality.leaderboard.rerun import BESIDE, rerun
+from lm_factuality.leaderboard.rules import leaderboard_names
+from lm_factuality.leaderboard.site.build import build_site
+from lm_factuality.leaderboard.submission import read_submission
+from lm_factuality.leaderboard.workflow import changed_submissions, init_repository
 
-if TYPE_CHECKING:
-    from lm_factuality.leaderboard.check import Checked
 
-
-def options(parser: argparse.ArgumentParser) -> None:
+def leaderboard_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     packing = add_action(actions, "leaderboard pack", "make a submission out of lm_eval's results", _pack)
     packing.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help="lm_eval's --output_path, or files in it")
@@ -67,26 +67,12 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rules", type=Path, metavar="DIR", help="folder of rules, NAME.yaml each (default: the suite's own)")
 
 
-def _check_rules(parsed: argparse.Namespace) -> None:
-    """Refuses a ``--rules`` without rules before any submission is refused for that.
-
-    Raises:
-        ConfigError: the folder has none.
-    """
-    from lm_factuality.leaderboard.rules import leaderboard_names
-
-    leaderboard_names(parsed.rules)
-
-
 def _rules_note(parsed: argparse.Namespace) -> str:
     """The end of a sentence about a check: whose rules it was by, if not the suite's."""
     return f", by the rules in {parsed.rules}" if parsed.rules else ""
 
 
 def _pack(parsed: argparse.Namespace) -> int:
-    from lm_factuality.leaderboard.pack import PackOptions, pack
-    from lm_factuality.leaderboard.submission import read_submission
-
     named = parsed.model, parsed.leaderboard, parsed.revision, parsed.dtype
     options = PackOptions(*named, parsed.certificate, parsed.notes, parsed.rules, parsed.key, tuple(parsed.labels))
     folder = pack(parsed.results, options, parsed.out)
@@ -100,36 +86,28 @@ def _pack(parsed: argparse.Namespace) -> int:
 
 
 def _check(parsed: argparse.Namespace) -> int:
-    from lm_factuality.leaderboard.check import check_every, find_submissions
-
-    _check_rules(parsed)
+    leaderboard_names(parsed.rules)  # refuses a folder without rules before any submission is refused for that
     # A link that the user names is meant; those below are not followed.
     folder = parsed.folder.resolve() if parsed.folder.is_symlink() else parsed.folder
     found = list(check_every(find_submissions(folder), parsed.rules))
+    are_accepted = all(each.is_accepted for each in found)
     if parsed.json:
-        sys.stdout.write(json.dumps({"rules": str(parsed.rules or "of the suite"), **_to_json(found)}, indent=1) + "\n")
+        submissions = [
+            {"folder": str(each.folder), "accepted": each.is_accepted, "refusals": [vars(refusal) for refusal in each.refusals]}
+            for each in found
+        ]
+        content = {"rules": str(parsed.rules or "of the suite"), "accepted": are_accepted, "submissions": submissions}
+        sys.stdout.write(json.dumps(content, indent=1) + "\n")
     else:
         for each in found:
             verdict = "accepted" if each.is_accepted else f"refused, {len(each.refusals)} reasons"
             for outcome in (*each.refusals, f"{verdict}{_rules_note(parsed)}"):
                 sys.stdout.write(printable(f"{each.folder}: {outcome}") + "\n")
-    return 0 if all(each.is_accepted for each in found) else 1
-
-
-def _to_json(found: Sequence[Checked]) -> dict[str, Any]:
-    return {
-        "accepted": all(each.is_accepted for each in found),
-        "submissions": [
-            {"folder": str(each.folder), "accepted": each.is_accepted, "refusals": [vars(refusal) for refusal in each.refusals]}
-            for each in found
-        ],
-    }
+    return 0 if are_accepted else 1
 
 
 def _build(parsed: argparse.Namespace) -> int:
-    from lm_factuality.leaderboard.site.build import build_site
-
-    _check_rules(parsed)
+    leaderboard_names(parsed.rules)
     built = build_site(
         parsed.submissions,
         parsed.out,
@@ -148,10 +126,7 @@ def _build(parsed: argparse.Namespace) -> int:
 
 
 def _rerun(parsed: argparse.Namespace) -> int:
-    from lm_factuality.ground.console import print_table
-    from lm_factuality.leaderboard.rerun import BESIDE, rerun
-
-    _check_rules(parsed)
+    leaderboard_names(parsed.rules)
     tasks = rerun(parsed.submission.resolve(), parsed.rows, parsed.model_args, parsed.seed, parsed.rules).tasks
     columns = ("task", "#rows", "#same", "outcome", "compared")
     print_table(f"{parsed.submission}, run again", columns, [tuple(map(str, each)) for each in tasks])
@@ -160,18 +135,13 @@ def _rerun(parsed: argparse.Namespace) -> int:
 
 
 def _init(parsed: argparse.Namespace) -> int:
-    from lm_factuality.leaderboard.workflow import init_repository
-
     written = init_repository(parsed.folder, parsed.suite, parsed.lfs)
     sys.stdout.write("".join(f"{path}\n" for path in written))
     return 0
 
 
 def _changed(parsed: argparse.Namespace) -> int:
-    from lm_factuality.leaderboard.check import check_every
-    from lm_factuality.leaderboard.workflow import changed_submissions
-
-    _check_rules(parsed)
+    leaderboard_names(parsed.rules)
     change = changed_submissions(parsed.submissions, parsed.base, parsed.rules)
     problems = [f"{code} {sentence}" for code, sentence in change.problems]
     lines = []
@@ -186,6 +156,3 @@ def _changed(parsed: argparse.Namespace) -> int:
         # As code, for what a submission says of itself is not Markdown of ours.
         write_text(parsed.summary, before + "".join(f"    {line}\n" for line in text.splitlines()))
     return 1 if problems else 0
-
-
-COMMAND = Command("leaderboard", "make and check submissions, and the leaderboard as a site", None, options)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.chosen import figure, headline, score_called
-from lm_factuality.cli.printing import print_corrected
 from lm_factuality.ground.console import print_table
-from lm_factuality.ground.reasons import reasons_of
+from lm_factuality.ground.errors import reasons_of
 from lm_factuality.results.compare import notes_of
 from lm_factuality.results.read import to_results_file
 
@@ -95,3 +94,27 @@ def _next(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> 
         yield f"To look at the results: {shlex.join(['lm-factuality', *report])}"
         if not any(task.samples for task, _ in tasks):
             yield "With --log_samples in the run the report shows each sample."
+
+
+def print_corrected(files: Sequence[ResultsFile], tasks: Sequence[str] | None = None) -> None:
+    """The scores that are corrected for their judge beside what was measured, of all ``tasks`` or of some, and why others are not
+    though the judge has a certificate; nothing where there are none."""
+    rows, notes = [], dict[str, None]()
+    for task in (each for file in files for each in file.tasks if tasks is None or each.task in tasks):
+        benchmark = find_benchmark(task.kind)
+        for name in task.metrics:
+            found = figure(task, name)
+            if found and found.uncorrected:
+                notes[f"{task.task}, {name}: {found.uncorrected}"] = None
+            if found and (each := found.corrected) and benchmark and (score := benchmark.score(name)):
+                own = "" if found.low is None or found.high is None else score.between(found.low, found.high)
+                weight = "" if each.weight is None else f"{each.weight:.2f}"
+                labels = f"{each.labelled} of {each.units}" if each.labelled else ""
+                ends = score.write(each.value), score.between(each.low, each.high)
+                rows.append((f"{task.task}, {name}", score.write(found.value), own, *ends, weight, labels))
+                notes[f"{task.task}: corrected {each.how}"] = None
+    if any(row[5] for row in rows):
+        notes["lambda: how far the judge is believed between the labels, from 0 (not at all) to 1."] = None
+    if notes:
+        columns = ("score", "#measured", "#95% interval", "#corrected", "#95% interval ", "#lambda", "#labelled")
+        print_table("Scores corrected for the judge", columns, rows, list(notes))

@@ -1,16 +1,34 @@
 """``lm-factuality people``: what people say of judged texts, beside what the judge says."""
 
-from __future__ import annotations
-
 import argparse
 import sys
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from lm_factuality.cli import people_agree, people_correct
-from lm_factuality.cli.actions import Command, add_action
+from lm_factuality.benchmarks import all_sources, find_benchmark
+from lm_factuality.benchmarks.biographies.measured import METRICS, read_columns, read_people, read_results
+from lm_factuality.benchmarks.biographies.summary import SCORES
+from lm_factuality.cli.actions import add_action
+from lm_factuality.cli.outcome import print_corrected
+from lm_factuality.ground.console import print_table
+from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.files import write_json
+from lm_factuality.ground.published import locate
+from lm_factuality.ground.settings import read_settings
+from lm_factuality.ground.suite import read_config
+from lm_factuality.harness.outputs import ResultsFile, TaskResult
+from lm_factuality.people.agreement import Cell, Figures, agreement_of, draw, tables_of
+from lm_factuality.people.correct import correct, plan_labels, rows_of
+from lm_factuality.people.labels import read_key, read_labels
+from lm_factuality.people.responses import match, read_both, responses_of
+from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
+from lm_factuality.results.read import read_results_file, read_results_files, write_correction
+
+_DRAWN = ("D-FActScore", "Biographies")
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def people_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     sheet = add_action(actions, "people sheet", "make a sheet for people to fill in, and its key", _sheet)
     sheet.add_argument("sources", nargs="+", type=Path, metavar="SOURCE", help="results or samples of runs, or a FACTOR file")
@@ -23,14 +41,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     sheet.add_argument("--scatter", action="store_true", help="do not keep the items of a sample together")
     sheet.add_argument("--seed", type=int, default=0, help="seed of the draw and the order (default: 0)")
     sheet.add_argument("--csv-only", action="store_true", help="no page, only the table for a spreadsheet and the key")
-    people_correct.add(actions)
-    people_agree.add(actions)
+    _add_correct(actions)
+    _add_agree(actions)
 
 
 def _sheet(parsed: argparse.Namespace) -> int:
-    from lm_factuality.people.sheet import make_sheet, write_sheet
-    from lm_factuality.people.units import read_pool
-
     by = tuple(filter(None, parsed.stratify.split(",")))
     pool = read_pool(parsed.sources, parsed.task, parsed.question)
     sheet = make_sheet(pool, parsed.rows, by, parsed.repeat, parsed.scatter, parsed.seed)
@@ -43,4 +58,117 @@ def _sheet(parsed: argparse.Namespace) -> int:
     return 0
 
 
-COMMAND = Command("people", "have people judge what the judge judged, and compare", None, options)
+def _add_agree(actions: Any) -> None:
+    parser = add_action(actions, "people agree", "say how far people agree, with each other and with the judge", _agree)
+    parser.add_argument("--key", type=Path, metavar="FILE", help="the key of a sheet")
+    parser.add_argument("--labels", type=Path, nargs="+", metavar="FILE", help="what people answered: CSV or JSON")
+    parser.add_argument("--by", default="", metavar="NAME", help="also within groups: a stratum (domain), or another question")
+    parser.add_argument("--results", type=Path, nargs="+", metavar="RESULTS", help="the sheet's runs: responses' scores too")
+    parser.add_argument("--human", metavar="CSV", help="or people's measurements of biographies: a file, or a name of 'data ls'")
+    parser.add_argument("--columns", type=Path, metavar="YAML", help="column names of that file")
+    parser.add_argument("--auto", nargs="+", metavar="[MODEL=]RESULTS", help="the pipeline's measurements of them")
+    parser.add_argument("--with", dest="figures", type=Path, metavar="YAML", help="published figures to put beside them")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw agreement, or responses: .png, .svg or .pdf")
+
+
+def _agree(parsed: argparse.Namespace) -> int:
+    by_sheet, by_file = (parsed.key, parsed.labels), (parsed.human, parsed.auto)
+    if all(by_sheet) == all(by_file) or (any(by_sheet) and any(by_file)):
+        raise ConfigError("expected --key and --labels of a sheet, or --human and --auto")
+    figures = read_settings(Figures, read_config(parsed.figures), str(parsed.figures)) if parsed.figures else {}
+    cells, notes = _of_sheet(parsed) if parsed.key else _of_files(parsed)
+    for table in tables_of(cells, figures):
+        print_table(*table)
+    sys.stdout.writelines(f"{note}\n" for note in notes)
+    if parsed.json:
+        write_json(parsed.json, [asdict(each) for each in cells])
+    if parsed.plot:
+        columns, what = (("agreement, %",), "items that agree, %") if parsed.key else (_DRAWN, "Pearson's r of people and judge")
+        draw([cell for cell in cells if cell.table in ("people", "pairs", "correlations")], columns, what, parsed.plot)
+        sys.stdout.write(f"Plot: {parsed.plot}\n")
+    return 0
+
+
+def _of_sheet(parsed: argparse.Namespace) -> tuple[list[Cell], list[str]]:
+    key, notes = read_key(parsed.key), []
+    labels = read_labels(parsed.labels, key)
+    cells = agreement_of(key, labels, parsed.by)
+    if len({entry.weight for entry in key.items}) > 1:
+        notes.append("Strata were drawn unequally, so shares count items by their weights; coefficients count all alike.")
+    if parsed.results:
+        both, benchmark = read_both(parsed.results, key, labels), find_benchmark(key.benchmark)
+        cells += responses_of(both, benchmark.shown) if benchmark and both else []
+        notes.append(f"{len(both)} responses have all the answers that their scores need.")
+    return cells, notes
+
+
+def _of_files(parsed: argparse.Namespace) -> tuple[list[Cell], list[str]]:
+    source = all_sources().get(parsed.human)
+    path = Path(parsed.human) if source is None or Path(parsed.human).exists() else locate(source).path
+    people = read_people(path, read_columns(parsed.columns) if parsed.columns else None)
+    default = people[0].model if len(parsed.auto) == len({each.model for each in people}) == 1 else None
+    judge = [each for argument in parsed.auto for each in read_results(argument, default)]
+    both, (only_people, only_judge) = match(people, judge)
+    left = f"{len(people)} rows of people; {only_people} responses that only people, {only_judge} that only the judge measured."
+    return list(responses_of(both, [score for score in SCORES if score.name in METRICS])), [left]
+
+
+def _add_correct(actions: Any) -> None:
+    correct = add_action(actions, "people correct", "correct scores for the judge's errors by people's labels", _correct)
+    plan = add_action(actions, "people plan", "say how many labels bring an interval to a width, and from which strata", _plan)
+    for parser in (correct, plan):
+        parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help="the results that the sheet was drawn from")
+        parser.add_argument("--key", type=Path, required=True, metavar="FILE", help="the sheet's NAME.key.json")
+        parser.add_argument(
+            "--labels", type=Path, nargs="+", required=True, metavar="FILE", help="what people exported or filled in"
+        )
+        parser.add_argument("--task", help="only this task")
+    plan.add_argument("--width", type=float, required=True, metavar="W", help="of the 95%% interval: 0.04 is four points")
+    plan.add_argument("--score", metavar="NAME", help="which score (default: the headline)")
+
+
+def _tasks_of_sheet(parsed: argparse.Namespace) -> list[tuple[ResultsFile, TaskResult]]:
+    wanted = {each.task for each in read_key(parsed.key).sources}
+    files = read_results_files(parsed.results, with_corrected=False)
+    found = [(file, task) for file in files for task in file.tasks if task.task in wanted and parsed.task in (None, task.task)]
+    if not found:
+        there = ", ".join(sorted({task.task for file in files for task in file.tasks}))
+        raise ConfigError(f"{parsed.task or 'RESULTS'}: the sheet is of {', '.join(sorted(wanted))}, the results are of {there}")
+    return found
+
+
+def _correct(parsed: argparse.Namespace) -> int:
+    """Writes a file beside each of the sheet's results, and prints what is in it."""
+    found = _tasks_of_sheet(parsed)
+    for file, correction in [(file, correct(task, parsed.key, parsed.labels)) for file, task in found]:
+        written = write_correction(correction, file.path)
+        print_corrected([read_results_file(file.path)], [correction.task])
+        lines = [f"{count} samples: {reason}" for reason, count in correction.left_out.items()]
+        lines += [f"{name}: {reason}" for name, reason in correction.without.items()]
+        sys.stdout.writelines(f"{line}\n" for line in [*lines, f"Written to {written}, which is read with the results"])
+    return 0
+
+
+def _plan(parsed: argparse.Namespace) -> int:
+    if not parsed.width > 0:
+        raise ConfigError(f"--width {parsed.width:g}: expected more than 0")
+    found = _tasks_of_sheet(parsed)
+    task, key = found[0][1], read_key(parsed.key)
+    benchmark = find_benchmark(task.kind)
+    if len(found) != 1 or benchmark is None:
+        raise ConfigError(f"{len(found)} runs of the sheet's tasks; give the results of one, and --task")
+    score = benchmark.score(parsed.score or benchmark.headlines[0])
+    if score is None:
+        raise ConfigError(f"--score {parsed.score!r}: expected one of {', '.join(each.name for each in benchmark.shown)}")
+    wanted = plan_labels(rows_of(benchmark, task, key, read_labels(parsed.labels, key))[0], score, parsed.width)
+    rows = [(name or "all", *map(str, counts)) for name, counts in wanted.strata.items()]
+    rows.append(("together", *(str(sum(each)) for each in zip(*wanted.strata.values(), strict=True))))
+    now, reached = score.write(wanted.now), score.write(wanted.reached)
+    notes = [
+        f"It is {now} wide now. With these labels the 95% interval is about {reached} wide, going by what people said so far."
+    ]
+    if wanted.reached > parsed.width:
+        notes.append(f"No labels bring it to {score.write(parsed.width)}: these are all. More samples of the model narrow it.")
+    print_table(f"{task.task}, {score.label or score.name}", ("stratum", "#samples", "#labelled", "#to label"), rows, notes)
+    return 0

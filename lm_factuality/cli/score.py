@@ -1,20 +1,41 @@
-"""``lm-factuality score``: saved outputs to scores, without any model: of FELM and of AmbigBio, by a function each."""
+"""``lm-factuality score``: saved outputs of FELM and AmbigBio to scores, without any model; ``claims``: FELM's claims."""
 
 import argparse
 import sys
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.cli.actions import Command, add_action
-from lm_factuality.cli.printing import percent
+from judges.config import load_judge_config
+from judges.judge import Judge
+from lm_factuality.benchmarks.biographies.decisions import read_decisions
+from lm_factuality.benchmarks.biographies.generations import AMBIGBIO
+from lm_factuality.benchmarks.biographies.released import score_decisions
+from lm_factuality.benchmarks.felm.judging import extract_claims
+from lm_factuality.benchmarks.felm.metrics import to_report
+from lm_factuality.benchmarks.felm.questions import AuthorsPrompts
+from lm_factuality.benchmarks.felm.rows import FELM, WITHOUT_REFERENCES, provenance, read_claims, read_rows, split_claims, to_line
+from lm_factuality.benchmarks.felm.verdicts import judge_outputs, read_outputs
+from lm_factuality.cli.actions import add_action, add_judge, percent, print_plans
 from lm_factuality.ground.console import print_table
-from lm_factuality.ground.files import write_json
+from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.files import write_json, write_lines
+from lm_factuality.ground.published import locate
+
+_AMBIGBIO = {
+    "factscore": "FActScore",
+    "factscore_penalised": "FActScore, short ones penalised",
+    "d_factscore": "D-FActScore",
+    "difference": "difference",
+    "num_biographies": "biographies per response (as stated)",
+    "num_entities": "entities a response",
+    "respond_ratio": "respond ratio",
+    "facts_per_response": "facts a response",
+    "num_nan": "responses without a grouped fact",
+}
+_COUNTS = {"num_biographies": ".2f", "num_entities": ".2f", "facts_per_response": ".2f", "num_nan": "d"}
 
 
-def options(parser: argparse.ArgumentParser) -> None:
-    from lm_factuality.benchmarks.biographies.generations import AMBIGBIO
-    from lm_factuality.benchmarks.felm.rows import FELM
-
+def score_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="benchmark", metavar="BENCHMARK", required=True)
     felm = add_action(actions, f"score {FELM.name}", "score outputs that judge FELM's responses", _score_felm)
     felm.add_argument("--outputs", type=Path, required=True, metavar="FILE", help="lm_eval's samples, or JSONL as below")
@@ -37,12 +58,6 @@ def _write(parsed: argparse.Namespace, report: dict[str, Any]) -> int:
 
 
 def _score_felm(parsed: argparse.Namespace) -> int:
-    from lm_factuality.benchmarks.felm.claims import read_claims
-    from lm_factuality.benchmarks.felm.metrics import to_report
-    from lm_factuality.benchmarks.felm.outputs import judge_outputs, read_outputs
-    from lm_factuality.benchmarks.felm.rows import FELM, read_rows
-    from lm_factuality.ground.published import locate
-
     rows = read_rows(locate(FELM, parsed.data_dir).path)
     outputs = read_outputs(parsed.outputs, rows)
     claims = read_claims(parsed.claims, rows) if parsed.claims else None
@@ -68,24 +83,7 @@ def _score_felm(parsed: argparse.Namespace) -> int:
     return _write(parsed, report)
 
 
-_AMBIGBIO = {
-    "factscore": "FActScore",
-    "factscore_penalised": "FActScore, short ones penalised",
-    "d_factscore": "D-FActScore",
-    "difference": "difference",
-    "num_biographies": "biographies per response (as stated)",
-    "num_entities": "entities a response",
-    "respond_ratio": "respond ratio",
-    "facts_per_response": "facts a response",
-    "num_nan": "responses without a grouped fact",
-}
-_COUNTS = {"num_biographies": ".2f", "num_entities": ".2f", "facts_per_response": ".2f", "num_nan": "d"}
-
-
 def _score_ambigbio(parsed: argparse.Namespace) -> int:
-    from lm_factuality.benchmarks.biographies.decisions import read_decisions
-    from lm_factuality.benchmarks.biographies.released import score_decisions
-
     report = score_decisions(read_decisions(parsed.decisions), parsed.protocol)
     lines = [
         (name, _shown(key, report[key]), " - ".join(_shown(key, end) for end in report["intervals"].get(key, ())))
@@ -110,4 +108,47 @@ def _shown(key: str, value: float | None) -> str:
     return percent(value) if value is None or key not in _COUNTS else format(value, _COUNTS[key])
 
 
-COMMAND = Command("score", "score saved outputs of a judge, without any model", None, options)
+def claims_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("extract",), help="extract the claims of every segment")
+    add_judge(parser, "'rules'")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSONL to write, one row of FELM per line")
+    parser.add_argument("--data-dir", metavar="DIR", help="local folder with all.jsonl, instead of a download")
+    parser.add_argument("--max-tokens", type=int, default=1500, help="for one row's claims (default %(default)s, appendix D)")
+    parser.add_argument("--prompts", type=Path, metavar="DIR", help="a checkout of hkust-nlp/felm: the authors' prompt")
+
+
+def claims(parsed: argparse.Namespace) -> int:
+    """Extracts and writes claims; exit code 0 also where some rows have a problem, which the file names."""
+    if parsed.max_tokens < 1:
+        raise ConfigError(f"--max-tokens is {parsed.max_tokens}, expected at least 1")
+    rows = read_rows(locate(FELM, parsed.data_dir).path)
+    rows = [row for row in rows if row.domain not in WITHOUT_REFERENCES]
+    if parsed.judge == "rules":
+        found = [split_claims(row) for row in rows]
+    else:
+        config = load_judge_config(parsed.judge)
+        authors = AuthorsPrompts(parsed.prompts) if parsed.prompts else None
+        with Judge.open(config, store=parsed.store) as judge:
+            if parsed.dry_run:
+                plan = judge.rehearse(lambda asked: extract_claims(asked, rows, parsed.max_tokens, authors))
+                print_plans("FELM's claims", config.name, [("claims", plan)])
+                return 0
+            found = extract_claims(judge, rows, parsed.max_tokens, authors)
+        if all(each.problem for each in found):
+            raise BackendDown(
+                f"judge {config.name}: no claims of any of {len(found)} rows, the first: {found[0].problem}; nothing was written"
+                f"{'' if config.capabilities.reads_prompts else '; without a model, use --judge rules'}"
+            )
+    write_lines(parsed.out, (to_line(each) for each in found))
+    problems = [each for each in found if each.problem]
+    print_table(
+        f"Claims of {len(found)} rows",
+        ("from", "#rows"),
+        [(source, str(count)) for source, count in provenance(found).items()],
+        [
+            f"{sum(len(each.numbered()) for each in found):,} claims, written to {parsed.out}",
+            f"rows without claims, unscored when claims are judged: {len(problems)}",
+            *(f"  row {each.index}: {each.problem}" for each in problems[:10]),
+        ],
+    )
+    return 0

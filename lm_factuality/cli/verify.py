@@ -1,48 +1,38 @@
 """``lm-factuality verify``: whether passages support claims, as a judge sees it."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lm_factuality.cli.actions import Command
-from lm_factuality.cli.printing import print_plans
+from judges.config import load_judge_config
+from judges.judge import Judge
+from judges.verify import NOT_SUPPORTED, PROMPT, SUPPORTED, UNSCORED, Pair, Verification, plan
+from judges.verify import verify as verify_pairs
+from lm_factuality.benchmarks.biographies.matrix import CHOICES, TOP_LOGPROBS, read_by_logprobs
+from lm_factuality.benchmarks.rows import snippet
+from lm_factuality.cli.actions import add_judge, print_plans
 from lm_factuality.ground.console import print_table
-from lm_factuality.ground.errors import BackendDown, ConfigError, DataError
+from lm_factuality.ground.errors import BackendDown, ConfigError, DataError, reasons_of
 from lm_factuality.ground.files import check_writable, write_lines
-from lm_factuality.ground.reasons import reasons_of
 from lm_factuality.ground.records import read_lines
-
-if TYPE_CHECKING:
-    from judges.judge import Judge
-    from judges.verify import Pair, Verification
-
 
 _WRITTEN = ("verdict", "score", "reason", "said")
 _SHOWN = 3  # pairs of which the screen tells what the judge said
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def verify_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", type=Path, required=True, metavar="FILE", help="JSONL of claim and passages")
-    parser.add_argument("--judge", required=True, metavar="CONFIG", help="a judge's YAML, or 'lexical' to try things out")
+    add_judge(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSONL with the verdicts, as below")
-    parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the user's cache)")
-    parser.add_argument("--dry-run", action="store_true", help="print calls, tokens and cost; ask and write nothing")
     parser.add_argument("--max-cost", type=float, metavar="X", help="USD at most, instead of the judge's own limit")
 
 
 def verify(parsed: argparse.Namespace) -> int:
     """Reads the pairs, asks the judge, writes the verdicts and prints how many there are of each."""
-    from judges.config import load_judge_config
-    from judges.judge import Judge
-    from judges.verify import PROMPT, UNSCORED, plan
-    from judges.verify import verify as verify_pairs
-
     config = load_judge_config(parsed.judge)
     if parsed.max_cost is not None:
         config = dataclasses.replace(config, max_cost=parsed.max_cost)
@@ -69,9 +59,6 @@ def verify(parsed: argparse.Namespace) -> int:
 
 def _by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
     """Verdicts by how probable True and False are as the first word of an answer, for judges with ``verdicts: logprobs``."""
-    from judges.verify import UNSCORED, Verification
-    from lm_factuality.benchmarks.biographies.matrix import CHOICES, TOP_LOGPROBS, read_by_logprobs
-
     subjects = [{**pair.subject, "choices": CHOICES} for pair in pairs if not pair.problem]
     answers = iter(judge.ask("verify_true_false", subjects, "verifying", samples=1, top_logprobs=TOP_LOGPROBS))
     found = []
@@ -87,21 +74,14 @@ def _by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
 
 
 def _read(path: Path) -> list[tuple[dict[str, Any], Pair]]:
-    """The lines of ``path`` and what each asks; all that are wrong are reported at once."""
-    advice = "Nothing was asked; fix these lines and try again."
-    found = read_lines(path, _parse, "expected JSONL of claim and passages", advice)
-    if not found:
-        raise DataError(f"{path}: no lines; expected JSONL of claim and passages")
+    expected = "expected JSONL of claim and passages"
+    if not (found := read_lines(path, _parse, expected, "Nothing was asked; fix these lines and try again.")):
+        raise DataError(f"{path}: no lines; {expected}")
     return found
 
 
 def _parse(content: Any) -> tuple[dict[str, Any], Pair]:
-    """
-    Raises:
-        ValueError: says what is wrong with the line.
-    """
-    from judges.verify import Pair
-
+    """Raises ValueError: says what is wrong with the line."""
     if not isinstance(content, dict):
         raise ValueError(f"found {type(content).__name__}, expected an object with claim and passages")  # noqa: TRY004
     for key, kind, expected in (
@@ -135,9 +115,6 @@ def _passage(value: object) -> str | None:
 
 
 def _print_summary(found: Sequence[Verification], path: Path, judge: str) -> None:
-    from judges.verify import NOT_SUPPORTED, SUPPORTED, UNSCORED
-    from lm_factuality.benchmarks.rows import snippet
-
     counts = Counter(each.verdict for each in found)
     named = [(verdict, counts[verdict]) for verdict in (SUPPORTED, NOT_SUPPORTED, UNSCORED)]
     notes = [f"verdicts: {path}", *map(str, reasons_of(each.reason for each in found if each.verdict == UNSCORED))]
@@ -150,6 +127,3 @@ def _print_summary(found: Sequence[Verification], path: Path, judge: str) -> Non
         notes.append(f"pair {number}: {each.verdict}{score}: {each.reason}{wrote}")
     rows = [(name, str(count), f"{count / len(found):.1%}") for name, count in named]
     print_table(f"{len(found):,} pairs judged by {judge}", ("verdict", "#pairs", "#share"), rows, notes)
-
-
-COMMAND = Command("verify", "say whether passages support claims, as a judge sees it", verify, options)

@@ -1,10 +1,7 @@
 """How far people agree, with each other or with a judge, beyond chance; with 95% intervals over clusters of items.
 
 The coefficients are those of NLTK, which lm_eval brings along, and scikit-learn. The ``krippendorff`` package is under the GPL
-and not for Python 3.10, ``irrCAC`` wants one old release of SciPy, and statsmodels has no alpha.
-"""
-
-from __future__ import annotations
+and not for Python 3.10, ``irrCAC`` wants one old release of SciPy, and statsmodels has no alpha."""
 
 import math
 from collections.abc import Callable, Sequence

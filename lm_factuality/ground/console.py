@@ -1,20 +1,21 @@
-"""Tables for the terminal."""
+"""What a terminal shows: tables, and lines of a log that come once."""
 
+import logging
 import math
+import os
 from collections.abc import Mapping, Sequence
 
 from lm_factuality.ground.errors import printable
 
 _WIDEST = 1000  # characters a line in a file may have
 _NARROWEST = 16  # characters to which a terminal folds a column of text
+_told: set[str] = set()
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> None:
-    """Prints rows under ``title``; numbers (columns whose name starts with ``#``) are set flush right.
-
-    Columns without a cell in any row are left out. A terminal's width folds the wide columns, never the first, down to a width at
-    which they can be read; in a file or a pipe lines are as long as they need to be.
-    """
+    """Prints rows under ``title``; numbers (columns whose name starts with ``#``) are set flush right. Columns without a cell in
+    any row are left out. A terminal's width folds the wide columns, never the first, down to a width at which they can be read;
+    in a file or a pipe lines are as long as they need to be."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.measure import Measurement
@@ -60,3 +61,15 @@ def counted(counts: Mapping[str, int]) -> str:
 def plural(count: int, word: str) -> str:
     """``1 model``, ``2,000 models``."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def is_first_process() -> bool:
+    """Whether this is the process, of several that share a run, which writes its results."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def tell_once(logger: logging.Logger, text: str, level: int = logging.WARNING) -> None:
+    """Logs ``text`` once, however often it is said, and of several processes in the first alone."""
+    if text not in _told and is_first_process() and logger.isEnabledFor(level):
+        _told.add(text)
+        logger.log(level, "%s", text)

@@ -1,4 +1,5 @@
-"""Errors that a user can act on: the command line prints them without a traceback and exits with 1."""
+"""Errors that a user can act on: the command line prints them without a traceback and exits with 1. And why items are unscored:
+reasons, counted by what they have in common, and their cures, declared where reasons are named."""
 
 import atexit
 import difflib
@@ -8,7 +9,21 @@ import shlex
 import signal
 import sys
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+_INTERRUPTED = 130  # the exit code of whom SIGINT ended
+# Categories of Unicode that are not shown but do something: controls, formats (among them those that turn the direction),
+# surrogates, private use, and the two separators that end a line.
+_ACTING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+_COMMAND = re.compile(r"^\s*(::|##\[)")  # what a line of a CI log begins with to be taken as a command
+_LONGEST = 2000  # characters of a line
+_SHOWN = 10  # problems that an error lists
+_cures: dict[str, str] = {}  # by a text that reasons hold
+_PLACE = re.compile(r"^(?:choice|question|window|row|sentence) \d+(?: of \d+)?: ")
+_NUMBER = re.compile(r"\d[\d,.]*")
+_LONGEST_REASON = 160  # characters of an example
 
 
 class FactualityError(Exception):
@@ -31,12 +46,8 @@ class BackendDown(FactualityError):
     """A judge's model that cannot be reached at all, or that has used up its budget; what it answered before is kept."""
 
 
-_INTERRUPTED = 130  # the exit code of whom SIGINT ended
-
-
 def exit_code(program: str, command: Callable[[], int]) -> int:
-    """Runs a command: its exit code, 1 for an error a user can mend, which is told in the name of the ``program``, or 130 for
-    Ctrl-C."""
+    """Runs a command: its exit code, 1 for an error a user can mend, told in the name of ``program``, or 130 for Ctrl-C."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that has no such letter gets its number
     try:
@@ -72,12 +83,6 @@ def clipped(text: str) -> str:
     return "\n".join(line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..." for line in text.split("\n"))
 
 
-# Categories of Unicode that are not shown but do something: controls, formats (among them those that turn the direction),
-# surrogates, private use, and the two separators that end a line.
-_ACTING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-_COMMAND = re.compile(r"^\s*(::|##\[)")  # what a line of a CI log begins with to be taken as a command
-
-
 def printable(text: str) -> str:
     """Text of others for a terminal, a log or a page, on one line: ``text`` with such characters written as escapes (``\\x1b``,
     ``\\u202e``), and never at its start what a CI runner takes as a command."""
@@ -86,16 +91,9 @@ def printable(text: str) -> str:
     return f"'{text}" if _COMMAND.match(text) else text
 
 
-_LONGEST = 2000  # characters of a line
-_SHOWN = 10  # problems that an error lists
-
-
 def refuse(problems: Sequence[str], what: str = "", advice: str = "") -> None:
     """Does nothing if there are no ``problems``; ``what`` they are (lines, rows) is named where there are more than are listed.
-
-    Raises:
-        DataError: lists the first of them, and ends with ``advice``.
-    """
+    Raises DataError: lists the first of them, and ends with ``advice``."""
     if problems:
         more = [f"... {len(problems)} {f'{what} ' if what else ''}in all"] if problems[_SHOWN:] else []
         raise DataError("\n".join([*problems[:_SHOWN], *more, *([advice] if advice else [])]))
@@ -107,7 +105,40 @@ def listed(names: Sequence[object], most: int = 5) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> str:
-    """The end of a sentence about an unknown name: ``; did you mean a or b?``, or nothing if no known name is close, by difflib's
-    ``cutoff``."""
+    """The end of a sentence on an unknown name, ``; did you mean a or b?``, or empty if none is close (difflib's ``cutoff``)."""
     close = difflib.get_close_matches(name, list(known), n=most, cutoff=cutoff)
     return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def curable(reason: str, cure: str) -> str:
+    """``reason``, which from now on is known to be cured by ``cure``, as are all reasons that hold it."""
+    _cures[reason] = cure
+    return reason
+
+
+class Reason(NamedTuple):
+    """``items`` are unscored for a reason like this ``example``; ``cure`` is empty where none is known."""
+
+    items: int
+    example: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.items} × {self.example}{self.cure and f': {self.cure}'}"
+
+
+def reasons_of(given: Iterable[str | None]) -> list[Reason]:
+    """The reasons that differ in more than numbers and places, the most frequent first; None stands for an item with a score."""
+    counts: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for each in given:
+        if each:
+            said = " ".join(_PLACE.sub("", each).split())
+            counts[kind := _NUMBER.sub("0", said)] += 1
+            examples.setdefault(kind, said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]} ...")
+    return [Reason(count, examples[kind], cure_of(examples[kind])) for kind, count in counts.most_common()]
+
+
+def cure_of(reason: str) -> str:
+    """What cures ``reason``, by the longest known one that it holds; empty where none is."""
+    return max(((len(known), cure) for known, cure in _cures.items() if known in reason), default=(0, ""))[1]

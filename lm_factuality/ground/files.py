@@ -24,6 +24,9 @@ from lm_factuality.ground.errors import DataError
 _BLOCK = 1 << 20
 MOST_NESTED = 100  # lists and objects of JSON in one another
 _TOO_DEEP = f"nested too deeply: at most {MOST_NESTED} lists and objects in one another are taken"
+_BEGAN = time.time()
+_MACHINE = f"{zlib.crc32(socket.gethostname().encode()):08x}"  # several may share a folder, and number their processes alike
+_PART = re.compile(r"\.(.*)\.([0-9a-f]{8})\.(\d+)\.part(\.old)?")
 
 
 @contextmanager
@@ -31,11 +34,7 @@ def whole_file(
     path: Path, errors: tuple[type[Exception], ...] = (OSError, ValueError), cure: str = "choose another place"
 ) -> Iterator[Path]:
     """A file beside ``path`` to write to, which takes its place when the block ends without an error; the folder is made if need
-    be.
-
-    Raises:
-        DataError: one of ``errors``, with its ``cure``.
-    """
+    be. Raises DataError: one of ``errors``, with its ``cure``."""
     part = _part_of(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,20 +51,13 @@ def whole_file(
             part.unlink()
 
 
-_BEGAN = time.time()
-_MACHINE = f"{zlib.crc32(socket.gethostname().encode()):08x}"  # several may share a folder, and number their processes alike
-_PART = re.compile(r"\.(.*)\.([0-9a-f]{8})\.(\d+)\.part(\.old)?")
-
-
 def _part_of(path: Path) -> Path:
-    """Where this process writes what becomes ``path``."""
     return path.with_name(f".{path.name}.{_MACHINE}.{os.getpid()}.part")
 
 
 @cache
 def _sweep(folder: Path) -> None:
-    """Removes what killed processes left half-written in ``folder``, once a process; what one had moved aside comes back
-    where nothing took its place."""
+    """Removes, once a process, what killed ones left half-written in ``folder``; what one had moved aside comes back."""
     for path in folder.glob(".*.part*"):
         found = _PART.fullmatch(path.name)
         if found is None or found[2] != _MACHINE:
@@ -96,11 +88,7 @@ def is_alive(pid: int) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a whole file.
-
-    Raises:
-        DataError: the folder cannot be written, or ``text`` holds halves of surrogate pairs, which UTF-8 does not.
-    """
+    """Writes a whole file. Raises DataError: it cannot be written, or ``text`` holds halves of surrogate pairs."""
     with whole_file(path) as part:
         part.write_text(text, encoding="utf-8")
 
@@ -116,11 +104,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def check_writable(folder: Path, what: str) -> None:
-    """Makes ``folder`` if need be, and finds out now whether ``what`` is to be written there can be.
-
-    Raises:
-        DataError: it cannot.
-    """
+    """Makes ``folder`` if need be. Raises DataError: ``what`` is to be written there, and cannot be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -139,12 +123,9 @@ def sha256_of(path: Path) -> str:
 
 
 def parse_json(text: str, is_shared: bool = True) -> Any:
-    """``text`` as ``json.loads`` has it, so that whatever follows it downwards comes to an end.
-
-    Raises:
-        ValueError: no JSON, nested too deeply, a number of too many digits; or, in files that more than one program reads
-            (``is_shared``), an object has a key twice, of which another reader might take the other one.
-    """
+    """``text`` as ``json.loads`` has it, so that whatever follows it downwards comes to an end. Raises ValueError: no JSON,
+    nested too deeply, a number of too many digits; or, in files that more than one program reads (``is_shared``), an object has a
+    key twice, of which another reader might take the other one."""
     try:
         content = json.loads(text, object_pairs_hook=_object if is_shared else None)
     except RecursionError:
@@ -158,8 +139,7 @@ def parse_json(text: str, is_shared: bool = True) -> Any:
 
 
 def num_values(content: Any, most: int, known: dict[int, int] | None = None) -> int:
-    """How many values YAML holds when its aliases are followed, each of which may stand for many; more than ``most`` where an
-    alias stands for what it is in."""
+    """How many values YAML holds when its aliases are followed; more than ``most`` where one stands for what it is in."""
     known = {} if known is None else known
     if not isinstance(content, dict | list):
         return 1
@@ -196,11 +176,7 @@ def whole_folder(out: Path, mark: str) -> Iterator[Path]:
     """A folder to write to, which becomes ``out`` when the block ends without an error. ``mark`` is the name of a file that every
     folder of this kind has: an earlier ``out`` with that file in it, or an empty one, is replaced.
 
-    A link stands for the folder that it leads to.
-
-    Raises:
-        DataError: ``out`` is something else, or cannot be written.
-    """
+    A link stands for the folder that it leads to. Raises DataError: ``out`` is something else, or cannot be written."""
     out = Path(os.path.realpath(out))
     if out.exists() and not (out.is_dir() and (not any(out.iterdir()) or (out / mark).is_file())):
         what = f"a folder without {mark}, so not made by this command" if out.is_dir() else "not a folder"
@@ -221,11 +197,8 @@ def whole_folder(out: Path, mark: str) -> Iterator[Path]:
 
 @contextmanager
 def alone(folder: Path, busy: str, advice: str) -> Iterator[None]:
-    """Makes ``folder`` if need be, and keeps other processes out that want to be alone in it.
-
-    Raises:
-        DataError: one is in it already, of which ``busy`` tells; or the folder cannot be written, which ends with ``advice``.
-    """
+    """Makes ``folder`` if need be, and keeps other processes out that want to be alone in it. Raises DataError: one is in it
+    already, of which ``busy`` tells; or the folder cannot be written, which ends with ``advice``."""
     lock = FileLock(folder / ".lock", timeout=0)
     try:
         folder.mkdir(parents=True, exist_ok=True)

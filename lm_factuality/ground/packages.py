@@ -1,21 +1,23 @@
-"""Packages that not every installation has, and models that they load."""
+"""Packages that not every installation has, what they load of the Hub, and data that lies beside the code that reads it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.ground.errors import ConfigError, ModelError
+import yaml
+
+from lm_factuality.ground.errors import ConfigError, DataError, ModelError
+
+_MARK = 'PROJECT = "lm-factuality"'  # a line of the engine's __init__.py
 
 
 def need(module: str, what: str, extra: str) -> Any:
-    """The module of that name; ``what`` needs it, and ``extra`` is the suite's with which it is installed.
-
-    Raises:
-        ConfigError: it is not installed, or cannot be imported, as when a package that it needs is broken.
-    """
+    """The module of that name; ``what`` needs it, and ``extra`` is the suite's with which it is installed. Raises ConfigError: it
+    is not installed, or cannot be imported, as when a package that it needs is broken."""
     name = module.partition(".")[0]
     try:
         return import_module(module)
@@ -46,9 +48,6 @@ def loading(what: str, otherwise: str = "or its folder") -> Iterator[None]:
         raise ModelError(f"{what} cannot be loaded ({first_line(error)}); {where}, {otherwise}") from error
 
 
-_MARK = 'PROJECT = "lm-factuality"'  # a line of the engine's __init__.py
-
-
 def require_engine() -> None:
     """Raises ConfigError if ``import judges`` would find another project's package (the package index has one), or none."""
     spec = find_spec("judges")
@@ -60,3 +59,55 @@ def require_engine() -> None:
             f"{origin}: another project's package 'judges' is installed in place of lm-factuality's: pip uninstall judges, then "
             "install lm-factuality again (pip install --force-reinstall --no-deps)"
         )
+
+
+def load_yaml(package: str, name: str) -> Any:
+    """The content of a YAML file of ``package``."""
+    return yaml.safe_load(files(package).joinpath(name).read_text(encoding="utf-8"))
+
+
+def load_words(package: str) -> dict[str, str]:
+    """The lists of a package's ``words.txt``, by name, each as the alternatives of a regular expression: ``a|b|c``. Empty lines
+    stand between lists; in each the name is the first line, and its alternatives are indented below it."""
+    found: dict[str, str] = {}
+    lines = files(package).joinpath("words.txt").read_text(encoding="utf-8").split("\n")
+    text = "\n".join(line for line in lines if not line.startswith("#"))
+    for paragraph in text.strip().split("\n\n"):
+        name, *words = paragraph.strip().split("\n  ")
+        found[name] = "|".join(words)
+    return found
+
+
+def commit_of(dataset: str, where: str, revision: str | None = None) -> str:
+    """The commit that ``revision`` of a dataset of the Hub (None: its newest) is at now; ``where`` says who names it. Raises
+    DataError: the Hub doesn't answer, or has no such dataset."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HFValidationError, OfflineModeIsEnabled
+    from huggingface_hub.errors import HTTPError as HubError  # type: ignore[attr-defined]  # of the HTTP library that it uses
+
+    try:
+        return str(HfApi().dataset_info(dataset, revision=revision).sha)
+    except (OSError, HubError, HFValidationError, OfflineModeIsEnabled) as error:
+        raise DataError(
+            f"{where}: the Hub does not answer for {dataset!r} ({first_line(error)}); check the name, go where there is a "
+            "network and unset HF_HUB_OFFLINE, or download the dataset and give its folder"
+        ) from error
+
+
+def stream(source: str | Path, config: str | None, split: str, commit: str | None, where: str, form: str) -> Any:
+    """The rows of a dataset of the Hub at ``commit``, or of a folder (a ``Path``): what ``save_to_disk`` wrote, or data files.
+    Raises DataError: it cannot be read, or has no such split (named in the ``form``); ``where`` says who names it."""
+    import datasets
+
+    try:
+        if isinstance(source, Path) and (source / "dataset_dict.json").is_file():
+            splits = datasets.load_from_disk(str(source))
+            if split not in splits:
+                raise DataError(f"{where}: no split {split!r}; found {', '.join(splits)}; name one: {form}")
+            return splits[split].to_iterable_dataset()
+        if isinstance(source, Path) and (source / "state.json").is_file():
+            return datasets.load_from_disk(str(source)).to_iterable_dataset()
+        return datasets.load_dataset(str(source), config, split=split, streaming=True, revision=commit)
+    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+        expected = "expected a dataset of the Hub, or a folder that the datasets library wrote"
+        raise DataError(f"{where}: cannot be read: {error}; {expected}: {form}") from error

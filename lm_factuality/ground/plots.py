@@ -25,6 +25,8 @@ _SERIES = ("#2f5bd0", "#b35c00", "#1a7f4b", "#b3267d", "#6f4bb8", "#0b7285", "#8
 _VARIABLES = {_INK: "currentColor", _LINE: "var(--line)"} | {each: f"var(--series-{n})" for n, each in enumerate(_SERIES, 1)}
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _WIDTH = 4.8  # inches; text is of a readable size both on a phone and in half a page
+_REFERENCE = {"color": _INK, "linewidth": 1, "linestyle": (0, (4, 3)), "alpha": 0.5}
+_AROUND = ((7, 4, "left"), (7, -11, "left"), (-7, 4, "right"), (-7, -11, "right"), (0, 9, "center"), (0, -16, "center"))
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Plot:
-    """A matplotlib ``figure``; readers of screens hear ``title`` and ``description``. ``columns`` and ``rows`` are its numbers,
-    as texts."""
+    """A matplotlib ``figure``, with ``title`` and ``description`` for screen readers, and its numbers as texts."""
 
     figure: Any
     title: str
@@ -104,12 +105,8 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def save_figure(figure: Any, path: Path) -> Path:
-    """Writes beside ``path`` and renames, so that a reader never finds half a plot; returns ``path``.
-
-    Raises:
-        ConfigError: the name does not end in one of ``FORMATS``.
-        DataError: the folder cannot be written.
-    """
+    """Writes beside ``path`` and renames, so that a reader never finds half a plot; returns ``path``. Raises ConfigError: the
+    name does not end in one of ``FORMATS``; DataError: the folder cannot be written."""
     if path.suffix[1:].lower() not in FORMATS:
         raise ConfigError(f"{path}: plots are {', '.join(f'.{name}' for name in FORMATS)}")
     with whole_file(path, (OSError,)) as part:
@@ -127,9 +124,8 @@ def scatter(
     reference: tuple[str, float] | None = None,
     diagonal: bool = False,
 ) -> Plot:
-    """Points with intervals; a group has a marker and a colour and, ``by_size``, a line and a logarithmic axis. ``reference`` is
-    a height worth a line (what it is called, in percent), ``diagonal`` draws where both numbers are equal. A label that would
-    cover another is left out."""
+    """Points with intervals; a group has a marker and a colour and, ``by_size``, a line and a logarithmic axis. ``reference``: a
+    height worth a line (its name, in percent); ``diagonal``: where both are equal. Labels that would overlap are left out."""
     figure = new_figure(_WIDTH, 3.5)
     axes = _axes(figure)
     groups = sorted({point.group for point in points})
@@ -208,18 +204,13 @@ def _with_interval(dot: Dot | None) -> str:
     return f"{dot.value:.1f}" + ("" if dot.low is None or dot.high is None else f" ({_interval(dot)})")
 
 
-_REFERENCE = {"color": _INK, "linewidth": 1, "linestyle": (0, (4, 3)), "alpha": 0.5}
-
-
 def _draw(axes: Any, places: Sequence[tuple[Dot, Dot]], name: str, **style: Any) -> None:
-    """A series of (x, y) with their intervals."""
     (xs, ys), label = ([x for x, _ in places], [y for _, y in places]), _plain(name)
     values = [x.value for x in xs], [y.value for y in ys]
     axes.errorbar(*values, xerr=_bars(xs), yerr=_bars(ys), markersize=6, capsize=0, label=label, **style)
 
 
 def _bars(found: Sequence[Dot]) -> Any:
-    """How far the intervals reach below and above."""
     ends = [(dot.low, dot.high) if dot.low is not None and dot.high is not None else (dot.value, dot.value) for dot in found]
     if all(low == high for low, high in ends):
         return None
@@ -273,16 +264,11 @@ def _label(figure: Any, axes: Any, points: Sequence[Point]) -> None:
             text.remove()
 
 
-_AROUND = ((7, 4, "left"), (7, -11, "left"), (-7, 4, "right"), (-7, -11, "right"), (0, 9, "center"), (0, -16, "center"))
-
-
 def _say(axes: Any, text: str, place: tuple[float, float], transform: Any, **how: Any) -> None:
-    """A word beside a line."""
     axes.text(*place, _plain(text), transform=transform, fontsize=8.5, color=_INK, alpha=0.8, **how)
 
 
 def _legend(axes: Any, above: bool = False) -> None:
-    """As many names a line as fit."""
     names = axes.get_legend_handles_labels()[1]
     ncols = max(1, min(3, len(names), 50 // (4 + max(map(len, names)))))
     place = (0.5, 1.06 if above else 1.0)

@@ -8,8 +8,7 @@ between 0 (the judge is not believed at all, which leaves the labels alone) and 
 and Zrnic, 2023, arXiv 2311.01453).
 
 The package ppi-python does this for means of independent units. The scores here are ratios of sums, of units that come in
-clusters and were drawn by stratum; on the mean of independent units both agree (``tests/ground/test_ppi.py``).
-"""
+clusters and were drawn by stratum; on the mean of independent units both agree (``tests/ground/test_ppi.py``)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -30,9 +29,8 @@ _LEVERAGE = 0.9  # that a label is taken to have at most
 @dataclass(frozen=True, eq=False)
 class Units:
     """``judged`` and ``people`` are the counts of each unit, shape (units, counts): zeros where the judge has no score, anything
-    where nobody was asked. ``labelled`` says what people have answered for; ``clusters`` and ``strata`` number each unit's
-    cluster and stratum from 0. ``weights`` are one over the chance that a unit was drawn; their ratios within a stratum count,
-    since the number of its units is known."""
+    where nobody was asked. ``labelled`` says what people have answered for; ``clusters`` and ``strata`` number each unit's from
+    0. ``weights`` are one over the chance that a unit was drawn; only their ratios within a stratum count."""
 
     judged: Floats
     people: Floats
@@ -44,8 +42,7 @@ class Units:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A score with the ends of its 95% interval and its standard error. ``weight`` is lambda; ``labelled`` counts the units that
-    people answered for."""
+    """A score with its 95% interval and standard error; ``weight`` is lambda, ``labelled`` the number of labels."""
 
     value: float
     low: float
@@ -58,9 +55,8 @@ class Estimate:
 def estimate(
     units: Units, value: Value, low: float = -math.inf, high: float = math.inf, weight: float | None = None
 ) -> Estimate | None:
-    """The corrected score, which ``value`` makes out of sums and which lies between ``low`` and ``high``; ``weight`` is lambda
-    where it is not to be tuned. With people's counts of all units it is their plain score. None below two labelled clusters, or
-    where the score is not defined."""
+    """The corrected score, which ``value`` makes out of sums, between ``low`` and ``high``; ``weight`` is lambda if it is not
+    tuned. With people's counts of all units it is the plain one. None below two labelled clusters, or if undefined."""
     drawn = _Drawn(replace(units, strata=_with_labels(units)))
     if len(np.unique(drawn.clusters)) < 2:
         return None
@@ -95,8 +91,7 @@ def interval(value: float, stderr: float, quantile: float, low: float, high: flo
 
 
 def _with_labels(units: Units) -> Numbers:
-    """The strata, numbered without gaps; one with fewer than two labels, of which no variance is known, is taken together with
-    the largest of the others."""
+    """The strata, numbered without gaps; those with fewer than two labels, without a variance, join the largest of the others."""
     sizes = np.bincount(units.strata)
     labels = np.bincount(units.strata, units.labelled)
     is_short = (labels < 2) & (labels < sizes)
@@ -149,8 +144,7 @@ class _Drawn:
         return np.asarray(self.weights @ self.people + weight * (total - self.weights @ self.judged))
 
     def tuned(self, slope: Floats) -> float:
-        """The lambda of the smallest variance: how labels go with what the judge says of them, beside how much that varies
-        between all units of a stratum."""
+        """The lambda of the smallest variance: how labels go with what the judge says, beside how that varies in strata."""
         labels = np.bincount(self.strata)
         people, judged = (self._centred(counts @ slope)[1] for counts in (self.people, self.judged))
         together = np.bincount(self.strata, people * judged) / np.maximum(1, labels - 1)
@@ -167,8 +161,7 @@ class _Drawn:
         HC3 estimator of regressions). Student's t has the degrees of freedom that a variance of so many values with so long tails
         has (Satterthwaite's, with the kurtosis), of that part of the variance which comes from drawing labels. That labels of a
         stratum do not differ from the judge does not mean that none would: their variance is at least what it were if one more
-        had differed, as much as labels do from each other.
-        """
+        had differed, as much as labels do from each other."""
         means, deviations = self._centred((self.people - weight * self.judged) @ slope)
         labels = np.bincount(self.strata)
         judged = (self.extra * self._centred(self.judged @ slope)[1]) ** 2 if is_tuned else np.zeros(len(self.extra))

@@ -64,11 +64,8 @@ def cache_folder() -> Path:
 
 @lru_cache(maxsize=1)
 def tls_context() -> ssl.SSLContext:
-    """Checks certificates against the list that the environment names (for requests, OpenSSL or curl), else certifi's.
-
-    Raises:
-        ConfigError: what the environment names is no list of certificates.
-    """
+    """Checks certificates against the list that the environment names (for requests, OpenSSL or curl), else certifi's. Raises
+    ConfigError: what the environment names is no list of certificates."""
     import httpx
 
     variable = next(filter(os.environ.get, _CERTIFICATES), None)
@@ -95,11 +92,8 @@ def blob_id(path: Path) -> str:
 def locate(source: Source, data_dir: str | Path | None = None) -> Located:
     """The file of ``source``: in ``data_dir`` (or ``LM_FACTUALITY_DATA``) if one is named, else from the cache, else downloaded.
 
-    A file in a folder that the user names is taken as it is; ``Located.is_upstream`` says whether it is the published one.
-
-    Raises:
-        DataError: the named folder has no such file, or there is neither a file nor a way to download it.
-    """
+    A file in a folder that the user names is taken as it is; ``Located.is_upstream`` says whether it is the published one. Raises
+    DataError: the named folder has no such file, or there is neither a file nor a way to download it."""
     folder = data_dir or os.environ.get("LM_FACTUALITY_DATA")
     if folder:
         path = Path(str(folder)).expanduser() / source.filename
@@ -122,11 +116,8 @@ def locate(source: Source, data_dir: str | Path | None = None) -> Located:
 
 
 def fetch(source: Source) -> Path:
-    """The checked download of ``source``, made now if it is not there: a few megabytes, whole or not at all.
-
-    Raises:
-        DataError: no network, a refusal, or content that is not what the registry names.
-    """
+    """The checked download of ``source``, made now if it is not there: a few megabytes, whole or not at all. Raises DataError: no
+    network, a refusal, or content that is not what the registry names."""
     import httpx
 
     path = cached_path(source)

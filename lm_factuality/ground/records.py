@@ -1,5 +1,4 @@
-"""Files of records, plain or gzipped: texts and lines; JSON lines, of which every bad one is named; JSON held against a pydantic
-model."""
+"""Files of records, plain or gzipped: texts, lines, JSON lines (every bad one is named), JSON held against a pydantic model."""
 
 import gzip
 import io
@@ -48,11 +47,8 @@ def _opened(path: Path, expected: str) -> Iterator[TextIO]:
 
 
 def read_text(path: Path, expected: str) -> str:
-    """The text of a UTF-8 file, unpacked if it is gzipped, without a byte order mark.
-
-    Raises:
-        DataError: it is not there or cannot be read; the text ends with what was ``expected``.
-    """
+    """The text of a UTF-8 file, unpacked if it is gzipped, without a byte order mark. Raises DataError: it is not there or cannot
+    be read; the text ends with what was ``expected``."""
     with _opened(path, expected) as file:
         text = file.read(MOST_TEXT + 1)
     if len(text) > MOST_TEXT:
@@ -62,11 +58,7 @@ def read_text(path: Path, expected: str) -> str:
 
 def lines_of(path: Path, expected: str) -> Iterator[tuple[int, str]]:
     """The lines of such a file that are not blank, each with its number, one in memory at a time. They end at line feeds alone,
-    since models write other line ends too.
-
-    Raises:
-        DataError: as ``read_text``, when the line is reached that cannot be read.
-    """
+    since models write other line ends too. Raises DataError: as ``read_text``, when the line is reached that cannot be read."""
     with _opened(path, expected) as file:
         for number, line in enumerate(iter(lambda: file.readline(MOST_LINE + 1), ""), 1):
             if len(line) > MOST_LINE:
@@ -76,12 +68,8 @@ def lines_of(path: Path, expected: str) -> Iterator[tuple[int, str]]:
 
 
 def read_lines(path: Path, parse: Callable[[Any], Item], expected: str, advice: str = "") -> list[Item]:
-    """What ``parse`` makes of each line of JSON.
-
-    Raises:
-        DataError: the file cannot be read; or lines are no JSON, or ``parse`` raises ``ValueError`` of them: each is named, and
-            ``advice`` given.
-    """
+    """What ``parse`` makes of each line of JSON. Raises DataError: the file cannot be read; or lines are no JSON, or ``parse``
+    raises ``ValueError`` of them: each is named, and ``advice`` given."""
     found: list[Item] = []
     problems: list[str] = []
     for number, line in lines_of(path, expected):
@@ -94,11 +82,7 @@ def read_lines(path: Path, parse: Callable[[Any], Item], expected: str, advice: 
 
 
 def to_model(model: type[Item], record: Any) -> Item:
-    """``record``, as JSON has it, as a pydantic model or dataclass.
-
-    Raises:
-        ValueError: what is wrong first: its place, what was found and what was expected.
-    """
+    """``record``, as JSON has it, as a pydantic model or dataclass. Raises ValueError: what is wrong first, and where."""
     try:
         return cast(Item, _adapter(model).validate_python(record))
     except ValidationError as error:

@@ -2,8 +2,7 @@
 
 Jinja's own sandbox keeps a template from reaching Python; it does not keep ``{{ 'a' * 10**10 }}`` or three nested loops from
 taking the machine. Here loops nest twice at most and keep nothing from one round to the next, and what could make a long text out
-of a short one is bounded before it is made.
-"""
+of a short one is bounded before it is made."""
 
 from collections.abc import Iterable, Iterator
 from functools import reduce

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 
 _SECRET = re.compile(
     r"(?:.*[^a-z])?(?:(?:api|access|auth|private)?key|authorization|credentials?)|"
@@ -26,6 +26,7 @@ _IN_QUERIES = ("key", "sig", "signature", "code")  # which sign a request, besid
 _LONG_ENOUGH = 12  # characters of an environment variable's value that is looked for
 _LONGEST_NAME = 200  # characters at the end of a name that are looked at
 _ARGUMENT = re.compile(r"(?:^|[\s,;&?\"'{(])([A-Za-z][A-Za-z0-9_.-]{0,63})\s{0,3}=\s{0,3}[\"']?([^\s,;&\"']{6,512})")
+_LOOKS = tuple((start, what, re.compile(pattern)) for start, what, pattern in load_yaml(__package__, "secrets.yaml"))
 
 
 def is_secret(name: str, value: Any) -> bool:
@@ -38,9 +39,6 @@ def without_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """``arguments`` without those that look like credentials, or hold what does."""
     hidden = {place.partition(".")[0] for place, _ in secrets_within(arguments)}
     return {name: value for name, value in arguments.items() if name not in hidden}
-
-
-_LOOKS = tuple((start, what, re.compile(pattern)) for start, what, pattern in load_yaml(__package__, "secrets.yaml"))
 
 
 def secrets_in_text(text: str) -> list[tuple[int, str]]:
@@ -77,7 +75,6 @@ def secrets_within(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _look(text: str) -> str | None:
-    """What a credential in ``text`` looks like, None without one."""
     if found := secrets_in_text(text):
         return found[0][1]
     for match in _URL.finditer(text):
@@ -95,11 +92,8 @@ def _look(text: str) -> str | None:
 
 
 def refuse_secrets(arguments: Sequence[str]) -> None:
-    """Looks at a command line before anything is made of it: logs and results repeat what was asked for.
-
-    Raises:
-        ConfigError: a credential in it; the text says where, not what.
-    """
+    """Looks at a command line before anything is made of it: logs and results repeat what was asked for. Raises ConfigError: a
+    credential in it; the text says where, not what."""
     option = "the command line"
     for each in arguments:
         option = each.partition("=")[0] if each.startswith("--") else option

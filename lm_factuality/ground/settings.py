@@ -14,7 +14,8 @@ from lm_factuality.ground.errors import ConfigError, did_you_mean
 Model = TypeVar("Model")
 
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
-"""For a ``BaseModel``: no unknown keys, no text taken for a number. A list for a tuple: ``Field(strict=False)``."""
+"""For a ``BaseModel`` (``Strict`` has it): no unknown keys, no text taken for a number. A list for a tuple:
+``Field(strict=False)``."""
 FORBID = ConfigDict(extra="forbid")
 """For a dataclass (``__pydantic_config__ = FORBID``, which holds for those in it too): a strict one would take no mapping, so
 that its fields are strict by the types below. A plain dataclass is checked where it is read, not where it is made."""
@@ -25,6 +26,10 @@ Truth = Annotated[bool, Field(strict=True)]
 
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument", "invalid_key")
 _SHOWN = 200  # characters of a value
+
+
+class Strict(BaseModel):
+    model_config = STRICT
 
 
 class Form(NamedTuple):
@@ -42,13 +47,9 @@ TASK = Form("{key}: found {found}, {text}", "{section}: unknown key {name!r}")
 def read_settings(model: type[Model], content: Any, where: str, form: Form = PLAIN) -> Model:
     """``content``, as YAML or JSON has it, as a ``model``: a ``BaseModel`` or a dataclass. ``where`` is the file.
 
-    What is expected follows from the type of a field, unless ``Field(description=...)`` says it in better words.
-    A validator of the model raises ``ValueError``. A text such as ``expected a name`` stands after what was found
-    (``FILE: KEY is 3; expected a name``), any other one after the key (``FILE: KEY needs prices``).
-
-    Raises:
-        ConfigError: everything that is wrong, a line each.
-    """
+    What is expected follows from the type of a field, unless ``Field(description=...)`` says it in better words. A validator of
+    the model raises ``ValueError``. A text such as ``expected a name`` stands after what was found (``FILE: KEY is 3; expected a
+    name``), any other one after the key (``FILE: KEY needs prices``). Raises ConfigError: all that is wrong, a line each."""
     try:
         return TypeAdapter(model).validate_python(content, context={"where": where})
     except ValidationError as error:
@@ -88,7 +89,6 @@ def _sentence(model: Any, error: ErrorDetails, form: Form) -> str:
 
 
 def _expected(about: Any, error: ErrorDetails) -> str:
-    """What a value should have been; ``about`` is the annotation of its field."""
     found = error.get("input")
     kind, metadata = _bare(about)
     members = [each for each in get_args(kind) if each is not type(None)] if _is_union(kind) else []

@@ -59,9 +59,8 @@ def interval_of(ends: tuple[float, float]) -> list[float] | None:
 
 
 def clustered_stderr(outcomes: Sequence[Outcome | None]) -> float:
-    """The standard error of ``mean``, clustered: the square root of G/(G-1) times the sum over G clusters of the squared
-    sums of residuals, over the total weight. With one row a cluster it is the ordinary standard error of a mean.
-    NaN below two clusters."""
+    """The clustered standard error of ``mean``: the square root of G/(G-1) times the sum over G clusters of the squared sums of
+    residuals, over the total weight. With one row a cluster it is that of a plain mean. NaN below two clusters."""
     scored = [outcome for outcome in outcomes if outcome is not None]
     centre = mean(scored)
     residuals: dict[str, float] = defaultdict(float)
@@ -91,12 +90,10 @@ def bootstrap_interval(outcomes: Sequence[Outcome | None], resamples: int = 10_0
 def interval(
     value: float, stderr: float, low: float = -math.inf, high: float = math.inf, n: int = 0
 ) -> tuple[float, float] | None:
-    """The 95% interval of a score that lies between ``low`` and ``high``, by which every table, page and file shows it.
-
-    Between two bounds it is Wilson's, with as many trials as would give ``stderr`` (so clusters count: Dean and Pagano, 2015), or
-    ``n`` rows where all are at one end and ``stderr`` is 0. With a lower bound alone it is normal in the logarithm, otherwise
-    normal. None where rows that do not differ say nothing about the error.
-    """
+    """The 95% interval of a score that lies between ``low`` and ``high``, by which every table, page and file shows it. Between
+    two bounds it is Wilson's, with as many trials as would give ``stderr`` (so clusters count: Dean and Pagano, 2015), or ``n``
+    rows where all are at one end and ``stderr`` is 0. With a lower bound alone it is normal in the logarithm, otherwise normal.
+    None where rows that do not differ say nothing about the error."""
     if not 0 <= stderr <= _MOST or abs(value) > _MOST:
         return None
     is_certain = stderr <= _ROUNDING * max(1.0, abs(value))
@@ -119,15 +116,10 @@ def interval(
     return low + (high - low) * ends[0], low + (high - low) * ends[1]
 
 
-def pooled_stderr(
-    rows: Sequence[Sequence[float]], value: Callable[[Sequence[float]], float], resamples: int = 1000, seed: int = 0
-) -> float:
-    """The bootstrap standard error of a score of pooled counts; NaN below two rows.
-
-    ``rows`` have the counts of one cluster each; ``value`` makes the score out of their column sums. Draws for which the score is
-    not defined are left out.
-    """
-    draws = _pooled_draws(rows, value, resamples, seed)
+def pooled_stderr(rows: Sequence[Sequence[float]], value: Callable[[Sequence[float]], float]) -> float:
+    """The bootstrap standard error of a score of pooled counts; NaN below two rows. ``rows`` have the counts of one cluster each;
+    ``value`` makes the score out of their column sums. Draws for which the score is not defined are left out."""
+    draws = _pooled_draws(rows, value, 1000, 0)
     return float(np.std(draws, ddof=1)) if len(rows) > 1 and len(draws) > 1 else math.nan
 
 

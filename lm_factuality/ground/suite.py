@@ -36,11 +36,7 @@ def find_config(path: Path) -> Path:
 
 
 def read_config(path: Path) -> Any:
-    """The content of the YAML file that ``find_config`` finds.
-
-    Raises:
-        ConfigError: there is none, it is not YAML, or it holds a credential.
-    """
+    """The content of the YAML file that ``find_config`` finds. Raises ConfigError: none, not YAML, or with a credential in it."""
     path = find_config(path)
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -1,7 +1,6 @@
 """Tables from CSV, JSONL and Parquet files, every value as written: no guessed types, no "NA" turned into nothing.
 
-CSV and JSONL are read by hand, line by line: pyarrow stops at the first line that is not sound and guesses types.
-"""
+CSV and JSONL are read by hand, line by line: pyarrow stops at the first line that is not sound and guesses types."""
 
 import csv
 import gzip
@@ -46,10 +45,7 @@ Reader = Callable[[Path], Iterator[Record | str]]
 
 def read_table(path: Path, otherwise: Reader | None = None) -> Table:
     """All rows of ``path`` that can be read; its ending names its format, ``otherwise`` is that of files with another ending.
-
-    Raises:
-        DataError: the file is missing or of no known format.
-    """
+    Raises DataError: the file is missing or of no known format."""
     reader = FORMATS.get(path.suffix.lower(), otherwise)
     if reader is None:
         raise DataError(f"{path}: ends in {path.suffix!r}, expected one of {', '.join(FORMATS)}")
@@ -78,8 +74,8 @@ def csv_rows(path: Path, repeated_columns: bool = False, delimiter: str = ",") -
     start = 1
     try:
         for cells in reader:
-            if problems:
-                yield from _taken(problems)
+            while problems:
+                yield problems.pop(0)
             if not header:
                 header = cells
                 repeated = sorted(name for name, times in Counter(header).items() if name and times > 1)
@@ -101,7 +97,8 @@ def jsonl_rows(path: Path) -> Iterator[Record | str]:
     """The objects of a file with one a line, which may be gzipped; empty lines are passed over."""
     problems: list[str] = []
     for number, line in enumerate(_lines(path, problems, newline="\n"), start=1):
-        yield from _taken(problems)
+        while problems:
+            yield problems.pop(0)
         if not line.strip():
             continue
         where = f"{path}:{number}"
@@ -142,13 +139,15 @@ def parquet_rows(path: Path, needed: Sequence[str] = (), optional: Sequence[str]
 def write_table(path: Path, records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
     """Writes the columns ``names`` of all records; the ending of ``path`` names the format, one of ``FORMATS``.
 
-    In CSV lists and mappings are JSON; in JSONL each record has the columns that it came with.
-
-    Raises:
-        DataError: the folder cannot be written, or Parquet cannot hold the values.
-    """
+    In CSV lists and mappings are JSON; in JSONL each record has the columns that it came with. Raises DataError: the folder
+    cannot be written, or Parquet cannot hold the values."""
     if path.suffix.lower() == ".parquet":
-        _write_parquet(path, {name: [record.get(name) for record in records] for name in names})
+        import pyarrow
+        import pyarrow.parquet
+
+        columns = {name: [record.get(name) for record in records] for name in names}
+        with whole_file(path, (OSError, pyarrow.lib.ArrowException), "try .jsonl, or another place") as part:
+            pyarrow.parquet.write_table(pyarrow.table(columns), part)
     elif path.suffix.lower() == ".jsonl":
         write_lines(path, (json.dumps(record, ensure_ascii=False, default=str) for record in records))
     else:
@@ -159,14 +158,6 @@ def write_table(path: Path, records: Sequence[Mapping[str, Any]], names: Sequenc
             cells = (record.get(name) for name in names)
             writer.writerow([json.dumps(x, ensure_ascii=False) if isinstance(x, list | dict | bool) else x for x in cells])
         write_text(path, content.getvalue())
-
-
-def _write_parquet(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
-    with whole_file(path, (OSError, pyarrow.lib.ArrowException), "try .jsonl, or another place") as part:
-        pyarrow.parquet.write_table(pyarrow.table(columns), part)
 
 
 def _lines(path: Path, problems: list[str], newline: str) -> Iterator[str]:
@@ -186,13 +177,6 @@ def _lines(path: Path, problems: list[str], newline: str) -> Iterator[str]:
                 yield _NOT_UTF8.sub("\N{REPLACEMENT CHARACTER}", line) if bad else line
     except (OSError, EOFError, zlib.error) as error:
         problems.append(f"{path}:{number + 1}: cannot be read on: {error}; fetch or write the file again")
-
-
-def _taken(problems: list[str]) -> list[str]:
-    """What has been added to ``problems``, which are then empty."""
-    found = problems.copy()
-    problems.clear()
-    return found
 
 
 FORMATS: Mapping[str, Reader] = {".csv": csv_rows, ".jsonl": jsonl_rows, ".parquet": parquet_rows}

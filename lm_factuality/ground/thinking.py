@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lm_factuality.ground.packaged import load_yaml
-from lm_factuality.ground.reasons import curable
+from lm_factuality.ground.errors import curable
+from lm_factuality.ground.packages import load_yaml
 
 # Why what a model wrote is unscored that never came to an answer.
 UNFINISHED = curable("thinking without an end", "give it more room: --metadata thinking_tokens=N")
@@ -21,6 +21,9 @@ _ANSWER_OPENS = re.compile(rf"\s*(?:(?:{_FORMATS['answer_opens']})\s*)?", re.IGN
 _ANSWER_CLOSES = re.compile(rf"(?:{_FORMATS['answer_closes']})\s*\Z", re.IGNORECASE)
 _TOKENS = re.compile(_FORMATS["tokens"], re.IGNORECASE)
 _OPENING = 60  # characters, the longest opening mark at the end of a prompt
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")  # soft hyphen, zero-width characters, marks of direction
+_SAME = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2012\u2013\u2014\u2212", "''\"\"------")
+_CODE = re.compile(r"```\w*|`")
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,6 @@ def read_output(written: str) -> Output:
 
 
 def _after(written: str, position: int) -> int:
-    """Where the answer begins behind a thought."""
     found = _ANSWER_OPENS.match(written, position)
     return found.end() if found else position
 
@@ -102,11 +104,6 @@ def marks_thoughts(text: str) -> bool:
 def is_of_mark(token: str) -> bool:
     """Whether a special token is a part of what ``read_output`` looks for."""
     return _TOKENS.fullmatch(token) is not None
-
-
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")  # soft hyphen, zero-width characters, marks of direction
-_SAME = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2012\u2013\u2014\u2212", "''\"\"------")
-_CODE = re.compile(r"```\w*|`")
 
 
 def plain(output: str) -> str | None:

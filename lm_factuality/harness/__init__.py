@@ -2,5 +2,4 @@
 
 ``requests`` adds a request type that returns token counts with log-likelihoods, ``rolling`` one for whole documents;
 ``suite_task`` is what all task classes share, ``judging`` has a judge mark what the evaluated model wrote, ``tasks`` finds YAMLs
-by path and name, ``run`` is the command line.
-"""
+by path and name, ``run`` is the command line."""

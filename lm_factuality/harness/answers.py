@@ -3,8 +3,7 @@
 A local model scores each word as a continuation of the prompt. lm_eval's clients of servers send a prompt once and drop what is
 not text; here they send it with ``logprobs`` and the whole reply is read, so that the alternatives of the first token answer for
 chat models too. A server that refuses ``logprobs``, or leaves them out, is asked for text alone. All questions are under way at
-once, within the client's ``num_concurrent``, and each distinct one is sent once.
-"""
+once, within the client's ``num_concurrent``, and each distinct one is sent once."""
 
 import asyncio
 import contextlib
@@ -22,8 +21,8 @@ from judges.backends.server import BadReply, answer_in
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.harness import thinking
 from lm_factuality.harness.internals import internal
+from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.harness.requests import MAX_FAILURES, Encoder, cached, is_a, is_refusal, scored_loglikelihood
-from lm_factuality.harness.scored import WordAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -41,14 +40,10 @@ _OTHER_FORMS = ("AnthropicChat", "SGLANGGENERATEAPI")  # clients whose replies h
 
 
 def word_answers(lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[WordAnswer]:
-    """Answers to requests with arguments (prompt, words, way, generation arguments, and the tokens to think if there are any).
-    By ``logprobs`` they are the words' log-probabilities, by ``words`` what the model writes; ``auto`` stands for
-    log-probabilities where the model has some.
-
-    Raises:
-        ModelError: the model has no log-probabilities and they are asked for, its server stops answering, or a chat model is sent
-            prompts without roles.
-    """
+    """Answers to requests with arguments (prompt, words, way, generation arguments, and the tokens to think if there are any). By
+    ``logprobs`` they are the words' log-probabilities, by ``words`` what the model writes; ``auto`` stands for log-probabilities
+    where the model has some. Raises ModelError: the model has no log-probabilities and they are asked for, its server stops
+    answering, or a chat model is sent prompts without roles."""
     keys = [json.dumps(request.args, sort_keys=True) for request in requests]
     distinct = dict(zip(keys, requests, strict=True))
     groups: dict[str, list[str]] = {}
@@ -143,10 +138,8 @@ class _Server:
         answered = {number: reply for number, reply in enumerate(replies) if reply.text is not None and had_room}
         wanted = [number for number in range(len(asked)) if number not in answered]
         answered |= zip(wanted, self._send([asked[number] for number in wanted], {}), strict=True)
-        return [self._by_text(answered[number]) for number in range(len(asked))]
-
-    def _by_text(self, reply: Answer) -> WordAnswer:
-        return WordAnswer(None, thinking.within_limits(self._lm, reply.text or "", *self._arguments), reply.error or "")
+        texts = (thinking.within_limits(self._lm, answered[place].text or "", *self._arguments) for place in range(len(asked)))
+        return [WordAnswer(None, text, answered[place].error or "") for place, text in enumerate(texts)]
 
     def _send(self, asked: Sequence[Instance], extra: Mapping[str, Any]) -> list[Answer]:
         """A reply to each, from lm_eval's response cache where it has it; one with an error where there is none."""
@@ -156,12 +149,11 @@ class _Server:
         replies: dict[int, Answer] = cached(self._lm, "generate_until", keys)
         if missing := [number for number in range(len(asked)) if number not in replies]:
             with self._whole_replies():
-                calls = asyncio.run(self._call_all([(self._message(asked[number].args[0]), keys[number]) for number in missing]))
+                prompts = [(asked[number].args[0], keys[number]) for number in missing]
+                encoded = self._encoder.tokens if self._encoder else str
+                calls = asyncio.run(self._call_all([(encoded(p) if isinstance(p, str) else p, key) for p, key in prompts]))
             replies |= zip(missing, calls, strict=True)
         return [replies[number] for number in range(len(asked))]
-
-    def _message(self, prompt: Any) -> Any:
-        return self._encoder.tokens(prompt) if self._encoder and isinstance(prompt, str) else prompt
 
     @contextlib.contextmanager
     def _whole_replies(self) -> Iterator[None]:
@@ -211,10 +203,7 @@ class _Server:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _one(self, call: Any, **arguments: Any) -> Answer:
-        """
-        Raises:
-            ModelError: so many requests in a row have failed that the server is gone.
-        """
+        """Raises ModelError: so many requests in a row have failed that the server is gone."""
         from aiohttp import ClientError
 
         try:

@@ -1,8 +1,7 @@
 """What is checked before lm_eval loads a model: what needs no import of it first, then the tasks themselves, made once."""
 
-from __future__ import annotations
-
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,20 +15,19 @@ from lm_factuality.harness.internals import internal
 _PATHS = ("/", "./", "../", "~")  # how a path begins that is no name on the Hub
 _WRITTEN = ("folder", "dir", "cache", "store")  # how an argument ends that may name what is yet to be made
 _LOADING = ("hf", "vllm", "sglang")  # how classes begin that take a checkpoint's name on the Hub, or its folder
-_DEVICES = ("nvidiactl", "nvidia0", "dxg", "kfd")  # below /dev where CUDA or ROCm has something to work with
+_DEV = Path("/dev")
+_DEVICES = ("nvidiactl", "nvidia0", "dxg", "kfd")  # there where CUDA or ROCm has something to work with
 _BUILDS = {"corpus", "generate", "select", "choose"}  # sections of factor-gen's configs
 _COMMON = (
     *("version", "license", "description", "caution", "data_dir", "source", "pretrained", "tokenizer", "chat_template_args"),
     *("thinking_tokens", "enable_thinking", "think_end_token"),
 )
 _NEAR = 0.8  # of difflib, by which a key of a YAML is taken for a misspelt one
+_PATIENCE = 2.0  # seconds for the Hub to say whether it has a model
 
 
 def check_model(name: str, arguments: Mapping[str, Any], device: str) -> None:
-    """
-    Raises:
-        ConfigError, ModelError: lm_eval has no such model class, the checkpoint is not there, or the device is not.
-    """
+    """Raises ConfigError, ModelError: lm_eval has no such model class, the checkpoint is not there, or the device is not."""
     known = sorted(internal("lm_eval.api.registry:model_registry").keys())
     if name not in known:
         raise ConfigError(f"--model {name}: no such model class{did_you_mean(name, known)}; known: {', '.join(known)}")
@@ -45,9 +43,20 @@ def check_model(name: str, arguments: Mapping[str, Any], device: str) -> None:
     if isinstance(checkpoint, str) and name.startswith(_LOADING) and "://" not in checkpoint:
         _check_checkpoint(checkpoint, arguments)
     device = str(arguments.get("device") or device)
-    has_gpu = sys.platform != "linux" or any(Path("/dev", each).exists() for each in _DEVICES)
+    has_gpu = sys.platform != "linux" or any((_DEV / each).exists() for each in _DEVICES)
     if device.startswith("cuda") and not (has_gpu and os.environ.get("CUDA_VISIBLE_DEVICES", "0") not in ("", "-1")):
         raise ModelError(f"--device {device}: this machine shows no GPU; leave --device out, or use --device cpu")
+    number, count = re.fullmatch(r"cuda:(\d+)", device), _num_gpus()
+    if number and count and int(number[1]) >= count:
+        there = ", ".join(f"cuda:{each}" for each in range(count))
+        raise ModelError(f"--device {device}: no such GPU, and lm_eval would take the first instead; found {there}")
+
+
+def _num_gpus() -> int:
+    """As many as CUDA shows a process; 0 where only CUDA could tell."""
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return len(visible.split(","))
+    return len([each for each in _DEV.glob("nvidia*") if each.name[6:].isdecimal()])
 
 
 def _check_checkpoint(name: str, arguments: Mapping[str, Any]) -> None:
@@ -74,14 +83,8 @@ def _check_checkpoint(name: str, arguments: Mapping[str, Any]) -> None:
         return  # it may be there all the same: whoever loads it will say
 
 
-_PATIENCE = 2.0  # seconds for the Hub to say whether it has a model
-
-
 def check_yamls(tasks: Sequence[str]) -> None:
-    """
-    Raises:
-        ConfigError: a YAML among ``tasks`` is not there, or is none of a task.
-    """
+    """Raises ConfigError: a YAML among ``tasks`` is not there, or is none of a task."""
     for path in (Path(each) for each in tasks if each.endswith((".yaml", ".yml")) and "*" not in each):
         if not path.is_file():
             beside = [each.name for each in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
@@ -102,13 +105,9 @@ def check_yamls(tasks: Sequence[str]) -> None:
 def check_tasks(
     tasks: Sequence[str], include_path: Sequence[str], arguments: Mapping[str, Any], metadata: Mapping[str, Any]
 ) -> bool:
-    """Makes every task of the suite's among ``tasks`` once, which says what is wrong with its judge, its settings and its data;
-    returns whether all tasks are the suite's. ``arguments`` are the model's, which lm_eval adds to the ``metadata`` of the
-    command line.
-
-    Raises:
-        ConfigError, DataError: the first task that cannot be made, a name that nobody knows, or a setting that no task has.
-    """
+    """Makes every task of the suite's among ``tasks`` once, which says what is wrong with its judge, settings and data; returns
+    whether all tasks are the suite's. lm_eval adds the model's ``arguments`` to the ``metadata`` of the command line. Raises
+    ConfigError, DataError: a task that cannot be made, a name that nobody knows, or a setting that no task has."""
     from lm_factuality.harness.suite_task import SuiteTask, quietly
     from lm_factuality.harness.tasks import find_configs
 
@@ -141,8 +140,7 @@ def settings_of(kind: type) -> frozenset[str]:
 
 
 def unknown_keys(name: str, config: Mapping[str, Any]) -> Iterator[str]:
-    """What is misspelt in a YAML: a key that lm_eval's tasks do not have, or one of its metadata that is nearly a setting of its
-    class. Other keys of metadata are notes."""
+    """What is misspelt in a YAML: a key unknown to lm_eval, or one of metadata that is nearly a setting (others are notes)."""
     kind = config.get("class")
     if not isinstance(kind, type) or not any("reads" in vars(base) for base in kind.__mro__):
         return

@@ -1,8 +1,7 @@
 """What the suite uses of lm_eval beyond the interface that its guides describe; docs/development.md lists it, and what for.
 
 Another release may have moved any of it, so each part is looked up by name, and a missing one is an error that says what to
-install instead of an AttributeError.
-"""
+install instead of an AttributeError."""
 
 import pkgutil
 from importlib.metadata import version
@@ -14,11 +13,7 @@ SUPPORTED = "lm-eval>=0.4.13,<0.5"  # as in pyproject.toml
 
 
 def internal(name: str) -> Any:
-    """The part of lm_eval called ``name``: ``lm_eval.module:Class.attribute``.
-
-    Raises:
-        ConfigError: the lm_eval that is installed has no such part.
-    """
+    """The part of lm_eval called ``name``: ``lm_eval.module:Class.attribute``. Raises ConfigError: the installed one has none."""
     try:
         return pkgutil.resolve_name(name)
     except (ImportError, AttributeError) as error:

@@ -1,10 +1,7 @@
 """The judge inside an lm_eval run: a Filter that sees all generations of a task at once.
 
 The generations are on disk before the judge is asked. A judge that fails does not end the run: every verdict is then unscored
-with the reason, and ``raise_failures``, called when lm_eval is done, says which command judges what was kept.
-"""
-
-from __future__ import annotations
+with the reason, and ``raise_failures``, called when lm_eval is done, says which command judges what was kept."""
 
 import abc
 import dataclasses
@@ -28,12 +25,12 @@ from judges.backends.server import require_key
 from judges.certificates import find_certificate
 from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge
+from lm_factuality.ground.console import is_first_process
 from lm_factuality.ground.errors import BackendDown, ConfigError, FactualityError
 from lm_factuality.ground.files import parse_json, write_lines
 from lm_factuality.ground.published import cache_folder
-from lm_factuality.harness.generation import Generation, Verdict, refuse_unable
-from lm_factuality.harness.generations_file import to_line
-from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, is_first_process
+from lm_factuality.harness.generation import Generation, Verdict, refuse_unable, to_line
+from lm_factuality.harness.suite_task import Report, Settings, SuiteTask
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +39,6 @@ _FILTER = "judge"  # stands after the comma in the names of lm_eval's metrics
 
 @dataclass
 class _Run:
-    """What a run of the command line has told, and what its judges could not do."""
-
     folder: Path | None = None
     only_predicts: bool = False
     failures: list[str] = field(default_factory=list)
@@ -64,12 +59,17 @@ def begin_run(output_path: str | None, only_predicts: bool = False) -> None:
 
 
 def raise_failures() -> None:
-    """
-    Raises:
-        BackendDown: there are failures.
-    """
+    """Raises BackendDown: there are failures."""
     if _run.failures:
         raise BackendDown("\n".join(_run.failures))
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """The generations of one process: where they are, and a hash of their documents."""
+
+    path: Path
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -133,14 +133,6 @@ class Judging:
         )
 
 
-@dataclass(frozen=True)
-class _Saved:
-    """The generations of one process: where they are, and a hash of their documents."""
-
-    path: Path
-    digest: str
-
-
 def _save(task: str, docs: Sequence[Mapping[str, Any]], responses: Sequence[Sequence[str]]) -> _Saved:
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H-%M-%S.%f")
     rank = f"_rank{os.environ.get('RANK', '0')}" if _world_size() > 1 else ""
@@ -164,12 +156,8 @@ class JudgingFilter(Filter):  # type: ignore[misc]
 
 class JudgedTask(SuiteTask):
     """A task whose generations are marked by the judge that ``metadata`` names: ``judge`` (a YAML or the name of one; there is no
-    default) and ``judge_store`` (the file with its answers). ``row_metrics`` is given its ``generation``'s record.
-
-    Raises:
-        ConfigError, DataError: on construction, before anything is generated, if there is no such judge, or its settings, prompts
-            or store cannot be used.
-    """
+    default) and ``judge_store`` (the file with its answers). ``row_metrics`` is given its ``generation``'s record. Raises
+    ConfigError, DataError: when it is made, if there is no such judge, or its settings, prompts or store cannot be used."""
 
     reads: ClassVar[tuple[str, ...]] = ("judge", "judge_store")
 
@@ -220,11 +208,7 @@ class _Unjudged(Filter):  # type: ignore[misc]
 
 
 def named_judge(task: str, judge: str) -> JudgeConfig:
-    """The judge that the metadata of ``task`` name; any, where they name none and nothing is to be judged.
-
-    Raises:
-        ConfigError: they name none, or there is no such judge.
-    """
+    """The judge that the metadata of ``task`` name. Raises ConfigError: no such judge, or none named where one is needed."""
     if not judge and not _run.only_predicts:
         raise ConfigError(
             f"{task}: names no judge, and its figures depend on who judges. Add --metadata judge=CONFIG: the YAML of a judge "
@@ -235,11 +219,8 @@ def named_judge(task: str, judge: str) -> JudgeConfig:
 
 
 def check_judge(config: JudgeConfig, generation: Generation, store: Path | None) -> dict[str, Any]:
-    """What the results say of a judge: its config with prompt hashes, and its certificate if it has one.
-
-    Raises:
-        ConfigError, DataError: it cannot be used. Whether its server is up shows only when it is asked.
-    """
+    """What the results say of a judge: its config with prompt hashes, and its certificate if it has one. Raises ConfigError,
+    DataError: it cannot be used. Whether its server is up shows only when it is asked."""
     about: dict[str, Any] = {"judge_config": config.describe(generation.prompt_names)}
     require_key(config)
     refuse_unable(config, generation)
@@ -250,8 +231,7 @@ def check_judge(config: JudgeConfig, generation: Generation, store: Path | None)
 
 
 def _purse(config: JudgeConfig) -> Purse:
-    """What all judges of ``config`` may spend in this run, one task after the other: ``max_cost``, of which each of several
-    processes has an equal share."""
+    """What all judges of ``config`` may spend in this run: ``max_cost``, shared out to several processes."""
     for known, purse in _run.purses:
         if known == config:
             return purse

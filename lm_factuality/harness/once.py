@@ -2,12 +2,11 @@
 
 Settings of FELM that have nothing to add to a row ask the same as plainer ones: 2,946 of the 6,776 requests of its nine tasks.
 lm_eval hands a model the requests of all tasks together, so its ``generate_until`` is where they meet. The response cache lies
-above and the model's own batches below, and neither notices; samples hold every answer.
-"""
+above and the model's own batches below, and neither notices; samples hold every answer."""
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any
 
@@ -19,8 +18,6 @@ from lm_factuality.harness.internals import internal
 from lm_factuality.harness.requests import is_a
 
 logger = logging.getLogger("lm_eval.evaluator")  # in a run lm_eval shows the lines of its own loggers alone
-
-Generate = Callable[[Sequence[Instance]], list[str]]
 
 
 def install() -> None:
@@ -45,7 +42,7 @@ def install() -> None:
     evaluator.evaluate = asking_once
 
 
-def ask_once(generate: Generate, requests: Sequence[Instance]) -> list[str]:
+def ask_once(generate: Callable[[Sequence[Instance]], list[str]], requests: Sequence[Instance]) -> list[str]:
     """What ``generate`` gives for ``requests``, in order; of greedy ones with the same arguments it is handed the first alone."""
     keys = [_key(number, request) for number, request in enumerate(requests)]
     distinct: dict[str, Instance] = {}
@@ -60,11 +57,7 @@ def ask_once(generate: Generate, requests: Sequence[Instance]) -> list[str]:
 
 def _key(number: int, request: Instance) -> str:
     """What identical greedy requests have in common; the ``number`` of one that is sampled, or has images with it."""
-    if len(request.args) != 2 or not _is_greedy(request.args[1]):
+    # Servers go by the temperature alone, transformers by ``do_sample`` where it is given.
+    if len(request.args) != 2 or any(request.args[1].get(name) for name in ("do_sample", "temperature")):
         return str(number)
     return json.dumps(request.args, sort_keys=True, default=str)
-
-
-def _is_greedy(generation: Mapping[str, Any]) -> bool:
-    """Servers go by the temperature alone, transformers by ``do_sample`` where it is given."""
-    return not generation.get("do_sample") and not generation.get("temperature")

@@ -1,14 +1,52 @@
-"""What lm_eval wrote of a run, in types: one results file and its tasks."""
+"""What a run gives, in types: what comes back from a model, one results file of lm_eval and its tasks, and what was retrieved."""
 
+import json
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypedDict
+
+from lm_factuality.ground.files import write_lines
 
 OTHER = "other"  # the kind of a task that is not one of the suite's
 _DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[^/]*)\.json$")
+
+
+class ScoredContinuation(NamedTuple):
+    """What a model says of one choice. ``logprob`` is the sum of natural log-probabilities of its tokens, None if there is none;
+    ``num_tokens`` is None where the model's tokenizer is out of reach; ``truncated`` says that the beginning of the prefix was
+    cut off; ``problem`` says why there is no score, empty if there is one."""
+
+    logprob: float | None
+    is_greedy: bool
+    num_tokens: int | None
+    truncated: bool
+    problem: str = ""
+
+
+class ScoredText(NamedTuple):
+    """What a model says of a text. ``logprob`` is the sum of natural log-probabilities of its tokens, None if there is none;
+    ``num_tokens`` is how many were scored, ``num_windows`` in how many pieces, ``window`` the tokens that the model saw at once,
+    which its own limit may have made fewer than asked for: all None where the tokenizer is out of reach. ``problem`` says why
+    there is no score."""
+
+    logprob: float | None
+    num_tokens: int | None
+    num_windows: int | None
+    window: int | None
+    problem: str = ""
+
+
+class WordAnswer(NamedTuple):
+    """What a model answers to a question with given words for answers. ``logprobs`` has the natural log-probability of each word,
+    None for one that is not among the likeliest that a server names; it is None as a whole where ``text``, what the model wrote,
+    is to be read instead. ``problem`` says why there is no answer, empty if there is one."""
+
+    logprobs: tuple[float | None, ...] | None
+    text: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,8 +75,7 @@ class TaskResult:
     shares as shares, not per cent; a standard error that lm_eval gives as "N/A" is absent. ``num_samples`` is how many documents
     the task has, ``effective`` how many were run. ``metadata`` is the task's own, with its data, window, protocol and judge;
     ``config`` is the whole config, of which it is a part. ``samples`` is the file with the samples, None where the run kept
-    none; ``limit`` is lm_eval's ``--limit``, None for a whole run. ``corrected`` are the scores that people's labels correct.
-    """
+    none; ``limit`` is lm_eval's ``--limit``, None for a whole run. ``corrected`` are the scores that people's labels correct."""
 
     task: str
     kind: str
@@ -62,8 +99,7 @@ class ResultsFile:
     that does more than score), empty for none; ``backend`` is lm_eval's ``--model``. ``revision`` is the commit where lm_eval
     knows it, otherwise the name that was asked for; ``dtype`` is such as ``float32``. ``date`` is the start of the run in seconds
     since 1970, ``date_text`` what the file's name ends with, which the samples share. ``versions`` has those of ``lm_eval``,
-    ``transformers`` and ``suite`` (of the first of the suite's tasks). ``content`` is the whole file.
-    """
+    ``transformers`` and ``suite`` (of the first of the suite's tasks). ``content`` is the whole file."""
 
     path: Path
     content: Mapping[str, Any]
@@ -96,15 +132,11 @@ def date_in_name(results: Path) -> str:
 
 def samples_beside(results: Path, task: str) -> Path | None:
     """The samples of a task of a run: ``samples_TASK_DATE.jsonl`` beside its results; None where the run kept none."""
-    return _beside(results, f"samples_{task}", ".jsonl")
+    return beside(results, f"samples_{task}", ".jsonl")
 
 
-def corrected_beside(results: Path, task: str) -> Path | None:
-    """What ``lm-factuality people correct`` wrote of a task beside its results, if it has."""
-    return _beside(results, f"corrected_{task}", ".json")
-
-
-def _beside(results: Path, name: str, ending: str) -> Path | None:
+def beside(results: Path, name: str, ending: str) -> Path | None:
+    """The file of that name beside a run's results, if there is one; the date that they share stands before the ``ending``."""
     date = date_in_name(results)
     found = results.parent / f"{name}_{date}{ending}"
     return found if date and found.is_file() else None
@@ -119,3 +151,38 @@ def number_of(value: Any) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+class Query(TypedDict):
+    """One retrieval: the words that were searched for; what was predicted with it, as (choice, text); the numbers of the passages
+    that the model was ``shown``, the best first; those above the last of them that were ``excluded``, each with the rule, or
+    ``article`` for another passage of an article that a rule holds for; how many tokens of the text gave way (``cut``)."""
+
+    query: str
+    predicts: list[tuple[int, str]]
+    shown: list[int]
+    excluded: dict[str, str]
+    cut: int
+
+
+class Retrieved(TypedDict):
+    """A row, by lm_eval's number (``doc_id``). ``articles`` are those of the evaluated document in the index, each with the
+    number of the passage by which it was recognised; ``passages`` has id, title and text by number."""
+
+    doc_id: int
+    articles: dict[str, int]
+    queries: list[Query]
+    passages: dict[str, dict[str, str]]
+
+
+Rows = dict[tuple[str, int], Retrieved]
+
+latest_retrieved: Rows = {}  # of the model that was made last, by task and number of the row
+
+
+def write_retrieved(results: Path, rows: Mapping[tuple[str, int], Retrieved]) -> None:
+    """Writes ``rows`` beside the samples of a run, of which ``results`` is the results file; without samples nothing."""
+    for task in {task for task, _ in rows}:
+        if samples := samples_beside(results, task):
+            lines = (json.dumps(row, ensure_ascii=False) for (of, _), row in sorted(rows.items()) if of == task)
+            write_lines(samples.with_name(f"retrieved{samples.name.removeprefix('samples')}"), lines)

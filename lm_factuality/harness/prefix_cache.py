@@ -1,8 +1,7 @@
 """vLLM's prefix cache, tried before log-probabilities are taken from it.
 
 Positions in the cache are not computed again. What some versions then give as their log-probabilities is whatever their buffer
-held before (vLLM's issues 42019 and 42245); others leave the cache aside where log-probabilities of a prompt are asked for.
-"""
+held before (vLLM's issues 42019 and 42245); others leave the cache aside where log-probabilities of a prompt are asked for."""
 
 import logging
 import math
@@ -26,11 +25,7 @@ _tried: WeakSet[LM] = WeakSet()
 def try_prefix_cache(lm: TemplateLM, prompts: Iterable[list[int]]) -> None:
     """Asks for the longest of ``prompts``, in tokens, when vLLM has seen them and when it has not; once for each model.
 
-    With several replicas, which vLLM starts for each batch, nothing can be tried: they are started without a cache.
-
-    Raises:
-        ModelError: the answers differ.
-    """
+    Several replicas, which vLLM starts for each batch, are started without a cache. Raises ModelError: the answers differ."""
     arguments = getattr(lm, "model_args", {})
     if lm in _tried or arguments.get("enable_prefix_caching") is False:
         return
@@ -63,6 +58,5 @@ def try_prefix_cache(lm: TemplateLM, prompts: Iterable[list[int]]) -> None:
 
 
 def _sums(lm: TemplateLM, prompts: Sequence[tuple[list[int], int]]) -> list[float]:
-    """The log-likelihood of each prompt, given as many of its first tokens as stand with it."""
     requests = [(None, prompt[:given], prompt[given:]) for prompt, given in prompts]
     return [float(answer[0]) for answer in lm._loglikelihood_tokens(requests, disable_tqdm=True)]

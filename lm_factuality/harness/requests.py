@@ -4,8 +4,7 @@ lm_eval hands ``process_results`` a log-likelihood and no token count, and its e
 context into the continuation, so that the usual request can score neither equation 1 nor what the authors' script scores.
 The evaluator looks a request type up as a method of the model; this module adds one to the base class of all models, which
 changes nothing for other requests. Models that tokenize (``TemplateLM``) are given token ids, encoded as the authors' script
-does: prefix and completion together, the completion being what follows as many tokens as the prefix alone has.
-"""
+does: prefix and completion together, the completion being what follows as many tokens as the prefix alone has."""
 
 import hashlib
 import logging
@@ -19,11 +18,11 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
 from tqdm import tqdm
 
-from lm_factuality.ground.errors import ModelError
-from lm_factuality.ground.reasons import curable
+from lm_factuality.ground.console import tell_once
+from lm_factuality.ground.errors import ModelError, curable
 from lm_factuality.harness.internals import internal
+from lm_factuality.harness.outputs import ScoredContinuation
 from lm_factuality.harness.prefix_cache import try_prefix_cache
-from lm_factuality.harness.scored import ScoredContinuation
 
 logger = logging.getLogger(__name__)
 
@@ -71,12 +70,8 @@ class ScoresWithSources(Protocol):
 
 
 def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[ScoredContinuation]:
-    """Scores requests with arguments (context, continuation, window); window is the number of tokens of both together that
-    the model may see, counted from the end, or None.
-
-    Raises:
-        ModelError: the model needs a tokenizer to score log-likelihoods and has none, or its server stops answering.
-    """
+    """Scores requests with arguments (context, continuation, window); window is the number of tokens of both together that the
+    model may see, counted from the end, or None. Raises ModelError: it has no tokenizer and needs one, or its server is gone."""
     refuse_chat(lm)
     if not isinstance(lm, TemplateLM) or getattr(lm, "tokenizer", None) is None:
         return _without_tokenizer(lm, requests)
@@ -252,6 +247,12 @@ def cached(lm: LM, method: str, keys: Sequence[Any]) -> dict[int, Any]:
     return {place: cache[name] for place, name in enumerate(names) if name in cache}
 
 
+_ROUNDED = (
+    "lm_eval's hf sums log-probabilities in {dtype}: rounded so, different choices become equal, and rows wrong; "
+    "add softmax_dtype=float32 to --model_args, or use --model hf-tree"
+)
+
+
 def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Any]:
     if not encoded:
         return []
@@ -259,15 +260,16 @@ def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
     if isinstance(lm, ScoresWithSources):
         sources, windows = [each.source for each in encoded], [each.window for each in encoded]
         return lm.loglikelihood_of_sources(tokens, sources, windows, disable_tqdm)
+    if is_a(lm, "HFLM") and getattr(lm, "engine", None) is None and lm.softmax_dtype is None:
+        dtype = str(getattr(lm.model, "dtype", "")).removeprefix("torch.")
+        if dtype in ("bfloat16", "float16"):
+            tell_once(logger, _ROUNDED.format(dtype=dtype))
     return list(lm._loglikelihood_tokens(tokens, disable_tqdm=disable_tqdm))
 
 
 def _score_on_server(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Answer]:
-    """As ``_score_tokens``, but an answer that a server never gives costs its own row, not the run.
-
-    Raises:
-        ModelError: several requests in a row fail, one by one: the server is gone, not a row at fault.
-    """
+    """As ``_score_tokens``, but an answer that a server never gives costs its own row, not the run. Raises ModelError: several
+    requests in a row fail, one by one: the server is gone, not a row at fault."""
     chunk = _SERVER_CHUNK * max(1, getattr(lm, "_concurrent", 1))
     answers: list[Answer] = []
     failures = 0

@@ -3,8 +3,7 @@
 lm_eval's own ``loglikelihood_rolling`` gives no token count, and its windows are disjoint: the first tokens of each have next
 to no context. Here a text is tokenized once, as the model's own tokenizer does, and every token is scored exactly once: the
 first window scores all its tokens, given the model's first token (``prefix_token_id``) alone; each later one the ``stride``
-tokens after the last that was scored, given the ``window - stride`` tokens before them, or more where the text ends.
-"""
+tokens after the last that was scored, given the ``window - stride`` tokens before them, or more where the text ends."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -15,8 +14,8 @@ from tqdm import tqdm
 
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.harness import requests
+from lm_factuality.harness.outputs import ScoredText
 from lm_factuality.harness.requests import Answer, Encoded, Encoder, logprob_of
-from lm_factuality.harness.scored import ScoredText
 
 logger = logging.getLogger(__name__)
 
@@ -34,13 +33,8 @@ def windows(prefix: int, tokens: Sequence[int], window: int, stride: int) -> Ite
 
 
 def scored_rolling(lm: LM, instances: Sequence[Instance], disable_tqdm: bool = False) -> list[ScoredText]:
-    """Scores requests with arguments (text, window, stride); no window means as much as the model can see, no stride half of
-    the window.
-
-    Raises:
-        ModelError: the model needs a tokenizer to score log-likelihoods and has none, scores no texts at all, or its server
-            stops answering.
-    """
+    """Scores requests with arguments (text, window, stride); by default as much as the model can see, and half of the window.
+    Raises ModelError: it has no tokenizer and needs one, scores no texts at all, or its server is gone."""
     requests.refuse_chat(lm)
     if not isinstance(lm, TemplateLM) or getattr(lm, "tokenizer", None) is None:
         return _without_tokenizer(lm, instances)
@@ -78,11 +72,8 @@ def _cut(lm: TemplateLM, encoder: Encoder, instance: Instance) -> tuple[list[Enc
 
 
 def _score(lm: TemplateLM, pieces: Sequence[Encoded], disable_tqdm: bool) -> list[Answer]:
-    """Answers in order.
-
-    ``hf`` runs requests once whose tokens but the last are equal, and gives wrong sums if they are split into context and
-    continuation at different points, as windows of a repetitive text can be: those go in rounds of their own.
-    """
+    """Answers in order. ``hf`` runs requests once whose tokens but the last are equal, and gives wrong sums if they are split
+    into context and continuation at different points, as windows of a repetitive text can be: those go in rounds of their own."""
     rounds: list[dict[int, int]] = []  # what is run: hash of the tokens but the last, and length of the context
     members: list[list[int]] = []
     for index, piece in enumerate(pieces):
@@ -101,7 +92,6 @@ def _score(lm: TemplateLM, pieces: Sequence[Encoded], disable_tqdm: bool) -> lis
 
 
 def _sum(answers: Sequence[Answer], pieces: Sequence[Encoded], window: int) -> ScoredText:
-    """One score from those of a text's windows; a window without one leaves the text without."""
     found = [logprob_of(answer) for answer in answers]
     wrong = (f"window {number} of {len(found)}: {problem}" for number, (_, problem) in enumerate(found, 1) if problem)
     problem = next(wrong, "")

@@ -1,8 +1,7 @@
 """``lm-factuality run``: lm_eval's own ``run``, with the suite's tasks and models registered and three traps closed.
 
 The traps: credentials in the model's arguments, which lm_eval writes to the results file; a response cache that does not
-know which model answered; an output folder that cannot be written, which lm_eval passes over with a warning.
-"""
+know which model answered; an output folder that cannot be written, which lm_eval passes over with a warning."""
 
 import contextlib
 import functools
@@ -17,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from judges.config import load_judge_config
-from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.console import is_first_process
+from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 from lm_factuality.ground.files import check_writable
+from lm_factuality.ground.packages import first_line
 from lm_factuality.ground.secrets import secrets_within
 from lm_factuality.ground.suite import find_config, read_config
 from lm_factuality.harness import before
@@ -26,19 +27,17 @@ from lm_factuality.harness.internals import internal
 from lm_factuality.harness.outputs import number_of
 from lm_factuality.harness.own_data import YAML_FOLDER
 
+logger = logging.getLogger(__name__)
+
 
 def register_models() -> None:
-    """Makes the suite's models, and those of other packages, known to lm_eval by the names of their entry points, which later
-    releases of it read themselves."""
+    """Makes the suite's models, and those of other packages, known to lm_eval by their entry points, which later ones read."""
     import lm_eval.models  # noqa: F401  first: a model registered before it would hide the built-in ones
 
     model_registry = internal("lm_eval.api.registry:model_registry")
     for point in entry_points(group="lm_eval.models"):
         if point.name not in model_registry:
             model_registry.register(point.name, target=point.value)
-
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -56,12 +55,9 @@ class Finished:
 
 def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda finished: None) -> set[Path]:
     """Runs lm_eval with the command-line ``arguments`` that follow ``run``; returns the results files that it wrote. What came of
-    it is handed to ``show``, by the first of several processes, before the failures of judges are raised.
-
-    Raises:
-        ConfigError, DataError: as the module says, and for tasks that nobody knows.
-        BackendDown: a judge could not be asked; results and generations are saved.
-    """
+    it is handed to ``show``, by the first of several processes, before the failures of judges are raised. Raises ConfigError,
+    DataError: as the module says, and for tasks that nobody knows; BackendDown: a judge could not be asked; results and
+    generations are saved."""
     register_models()
     sys.argv = ["lm-factuality", "run", *arguments]
     parsed = internal("lm_eval._cli:HarnessCLI")().parse_args()
@@ -75,8 +71,8 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
     if judge := metadata.get("judge"):
         load_judge_config(str(judge))
 
-    from lm_factuality.harness import judging, retrieved
-    from lm_factuality.harness.suite_task import SuiteTask, is_first_process, run_tasks
+    from lm_factuality.harness import judging, outputs
+    from lm_factuality.harness.suite_task import SuiteTask, run_tasks
     from lm_factuality.harness.tasks import with_suite
 
     internal("lm_eval.utils:setup_logging")()
@@ -84,7 +80,8 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
     cache, output = given.value("use_cache"), given.value("output_path")
     SuiteTask.has_response_cache = bool(cache)
     if cache:
-        parsed.use_cache = f"{cache}-{_model_hash(given)}"
+        identity = json.dumps([given.value("model") or "hf", arguments_of_model], sort_keys=True, default=str)
+        parsed.use_cache = f"{cache}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
     folders = {Path(task).resolve().parent for task in tasks if task.endswith((".yaml", ".yml"))}
     if len(folders) == 1:
         parsed.metadata = {**metadata, YAML_FOLDER: str(folders.pop())}
@@ -93,7 +90,7 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
         check_writable(Path(output).parent if output.endswith(".json") else Path(output), "results")
     is_suites = before.check_tasks(tasks, given.texts("include_path"), arguments_of_model, metadata)
     earlier = _results_files(output)
-    retrieved.latest = {}
+    outputs.latest_retrieved = {}
     run_tasks.clear()
     try:
         with _readable_tables() as contents, _index(with_lm_evals=not is_suites):
@@ -102,22 +99,21 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
         if str(error).startswith("Tasks not found"):
             raise ConfigError(f"{error}; see 'lm-factuality ls' and, for lm_eval's own tasks, 'lm-eval ls tasks'") from error
         raise
-    rows = {key: row for part in judging.from_all_processes(retrieved.latest) for key, row in part.items()}
+    except RuntimeError as error:
+        if type(error).__name__ != "OutOfMemoryError":  # torch's, which need not be imported here
+            raise
+        cure = "take dtype=bfloat16 in --model_args, or a device with more memory that is free"
+        if str(given.value("model") or "hf") == "hf":
+            cure = f"take a smaller --batch_size, --model hf-tree, which makes its passes smaller by itself, or {cure[5:]}"
+        raise ModelError(f"{'. '.join(first_line(error).split('. ')[:2])}; {cure}") from error
+    rows = {key: row for part in judging.from_all_processes(outputs.latest_retrieved) for key, row in part.items()}
     saved = _results_files(output) - earlier if is_first_process() else set()
     for results in saved:
-        retrieved.write(results, rows)
+        outputs.write_retrieved(results, rows)
     for content in contents[:1]:
         unscored = {name: each.unscored for name, each in run_tasks.items()}
-        show(
-            Finished(
-                content,
-                max(saved, default=None),
-                Path(output) if saved else None,
-                unscored,
-                str(judge or ""),
-                bool(given.value("apply_chat_template")),
-            )
-        )
+        kept = max(saved, default=None), Path(output) if saved else None
+        show(Finished(content, *kept, unscored, str(judge or ""), bool(given.value("apply_chat_template"))))
     judging.raise_failures()
     if output and not saved and is_first_process():
         raise DataError(f"{output}: lm_eval saved no results; its log above says why")
@@ -192,8 +188,7 @@ class _Options:
 
 
 def _refuse_secrets(given: _Options) -> None:
-    """Raises ConfigError for credentials in any option of lm_eval, which writes them to its log and results; ``read_config`` has
-    looked at those of a file."""
+    """Raises ConfigError for credentials in options, which lm_eval logs and keeps; ``read_config`` has looked at a file's."""
     options = {name: value for name, value in vars(given.parsed).items() if value}
     options |= {name: given.mapping(name) for name in ("model_args", "metadata")}
     for place, what in secrets_within(options):
@@ -201,11 +196,6 @@ def _refuse_secrets(given: _Options) -> None:
             f"--{place}: {what}, which lm_eval would write to the results file; set the environment variable of the backend "
             "instead (OPENAI_API_KEY for OpenAI-compatible servers, HF_TOKEN for the Hub)"
         )
-
-
-def _model_hash(given: _Options) -> str:
-    identity = json.dumps([given.value("model") or "hf", given.mapping("model_args")], sort_keys=True, default=str)
-    return hashlib.sha256(identity.encode()).hexdigest()[:12]
 
 
 def _results_files(output: str | None) -> set[Path]:

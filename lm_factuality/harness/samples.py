@@ -1,5 +1,4 @@
-"""lm_eval's samples: read line by line, so that a large file needs no memory, and what is in one: numbers, texts, or a judge's
-record."""
+"""lm_eval's samples, read line by line, as files may be large; and what is in one: numbers, texts, or a judge's record."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,10 +13,7 @@ from lm_factuality.harness.outputs import TaskResult
 
 def read_samples(path: Path) -> Iterator[Mapping[str, Any]]:
     """The samples of a ``samples_*.jsonl``, in its order; of a file that holds them once for each filter, those of the first.
-
-    Raises:
-        DataError: when the line is reached that is no sample, or at once if there is no such file.
-    """
+    Raises DataError: when the line is reached that is no sample, or at once if there is no such file."""
     samples = read_every_sample(path)
     for first in samples:
         yield first
@@ -25,11 +21,8 @@ def read_samples(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def samples_of(task: TaskResult) -> Iterator[Mapping[str, Any]]:
-    """The samples that a run kept of a task, none if it kept none.
-
-    Raises:
-        DataError: as ``read_samples``, or in the end, where they are not as many as the results say.
-    """
+    """The samples that a run kept of a task, none if it kept none. Raises DataError: as ``read_samples``, or in the end, where
+    they are not as many as the results say."""
     found = 0
     for sample in read_samples(task.samples) if task.samples else ():
         found += 1
@@ -40,11 +33,7 @@ def samples_of(task: TaskResult) -> Iterator[Mapping[str, Any]]:
 
 
 def read_every_sample(path: Path) -> Iterator[Mapping[str, Any]]:
-    """As ``read_samples``, of all filters.
-
-    Raises:
-        DataError: as there.
-    """
+    """As ``read_samples``, of all filters. Raises DataError: as there."""
     for number, line in lines_of(path, "run lm_eval with --log_samples to have it"):
         try:
             sample = parse_json(line)
@@ -56,11 +45,7 @@ def read_every_sample(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def verdict_of(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """The judge's record in a sample.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The judge's record in a sample. Raises ValueError: there is none."""
     (text,) = sample["filtered_resps"]
     verdict = parse_json(text)
     if not isinstance(verdict, dict):
@@ -74,11 +59,7 @@ def responses_of(sample: Mapping[str, Any]) -> list[str]:
 
 
 def keep_verdict(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """The row, the judge's record and the responses that it is on.
-
-    Raises:
-        ValueError: there is no record.
-    """
+    """The row, the judge's record and the responses that it is on. Raises ValueError: there is no record."""
     return {"doc": sample["doc"], "verdict": verdict_of(sample), "responses": responses_of(sample)}
 
 
@@ -124,11 +105,7 @@ def _as_written(text: Any) -> Any:
 
 
 def to_bool(text: Any) -> bool:
-    """The truth value in a text.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The truth value in a text. Raises ValueError: there is none."""
     if str(text) not in ("True", "False"):
         raise ValueError(f"found {text!r}, expected True or False")
     return str(text) == "True"

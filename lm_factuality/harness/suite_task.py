@@ -3,7 +3,6 @@
 import abc
 import contextlib
 import logging
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 
 from lm_factuality import __version__
+from lm_factuality.ground.console import tell_once
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.secrets import without_secrets
 from lm_factuality.ground.statistics import Aggregation, or_not_defined
@@ -31,14 +31,13 @@ SPLIT = "test"
 UNSCORED = "unscored"  # the metric that counts rows without a score; their values are the reasons
 _KEPT = ("task", "task_alias", "tag")
 _SHOWN = 300  # characters of a text that a report's example shows
+_OVERRIDDEN = (
+    "download process_results aggregation higher_is_better build_all_requests construct_requests apply_filters dump_config"
+)
 
 
 def _bring_stderr() -> str:
-    """An ``Aggregation`` brings its own standard error; lm_eval knows one for plain means and a fixed list of metrics alone.
-
-    Returns:
-        Why standard errors are absent, if they are.
-    """
+    """An ``Aggregation`` brings its own standard error; lm_eval knows those of a fixed list. Returns why there is none."""
     try:
         others = internal("lm_eval.evaluator_utils:stderr_for_metric")
     except ConfigError as error:
@@ -56,9 +55,6 @@ def _bring_stderr() -> str:
 
 _why_without = _bring_stderr()
 once.install()
-_OVERRIDDEN = (
-    "download process_results aggregation higher_is_better build_all_requests construct_requests apply_filters dump_config"
-)
 for _method in _OVERRIDDEN.split():
     internal(f"lm_eval.api.task:ConfigurableTask.{_method}")  # never called under another name, ours would change nothing
 
@@ -75,18 +71,12 @@ class Declared(Protocol):
 
     @property
     def kind(self) -> str: ...
-
     @property
     def prompts(self) -> Path | None: ...
-
     def score(self, name: str) -> Any: ...
-
     def aggregations(self, **families: Sequence[str]) -> dict[str, Aggregation]: ...
-
     def higher_is_better(self, names: Sequence[str]) -> dict[str, bool]: ...
-
     def wrong_metrics(self, listed: Any) -> Iterator[str]: ...
-
     def certified(self, metadata: Mapping[str, Any]) -> Sequence[Any]: ...
 
 
@@ -122,11 +112,8 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         download_mode: Any = None,
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        """Called by lm_eval with the YAML as ``config``.
-
-        Raises:
-            ConfigError: the YAML states what is not so, or several samples a prompt are wanted in a run with a response cache.
-        """
+        """Called by lm_eval with the YAML as ``config``. Raises ConfigError: the YAML states what is not so, or several samples a
+        prompt are wanted in a run with a response cache."""
         config = dict(config or {})
         metadata = config.get("metadata") or {}
         self._data_dir: str | None = metadata.get("data_dir") or data_dir
@@ -148,10 +135,10 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
                 "answer per prompt, so a second run would count the same answer several times; leave out --use_cache"
             )
         if caution := self.config.metadata.get("caution"):
-            _warn_once(f"{self.config.task}: {' '.join(str(caution).split())}")
+            tell_once(logger, f"{self.config.task}: {' '.join(str(caution).split())}")
         told(str(self.config.task)).is_shown = self.is_shown
         if _why_without:
-            _warn_once(f"standard errors are absent: {_why_without}")
+            tell_once(logger, f"standard errors are absent: {_why_without}")
         if self.generates:
             self.OUTPUT_TYPE = thinking.REQUEST_TYPE  # what lm_eval pads by when several processes share the work
         self.built()
@@ -162,11 +149,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
 
     @abc.abstractmethod
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
-        """What the YAML says, checked; ``metadata`` is its metadata with that of the command line.
-
-        Raises:
-            ConfigError: it cannot be used.
-        """
+        """What the YAML says, checked; ``metadata`` is its own with the command line's. Raises ConfigError: it cannot be used."""
 
     def _check_statements(self, config: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         """A YAML says what lm_eval's own do, the metrics included, though they are the benchmark's: so it has to be true."""
@@ -183,11 +166,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     @classmethod
     def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
         """What is wrong with the task that ``config`` describes, which the user calls ``target``. As it stands, for tasks that
-        check all they read when they are made; others find every problem of their data here.
-
-        Raises:
-            ConfigError, DataError: the task cannot be made.
-        """
+        check all they read when made; others find all problems of their data. Raises ConfigError, DataError: no task."""
         return check_built(cls, target, config, data_dir)
 
     @abc.abstractmethod
@@ -196,8 +175,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
 
     @abc.abstractmethod
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        """What a row contributes to each score, under its name; None stands for what could not be scored. ``results`` are the
-        filtered responses."""
+        """What a row adds to each score, by name, None if it could not be scored; ``results`` are the filtered responses."""
 
     def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         """As lm_eval wants it; there is nothing to score in a run with --predict_only."""
@@ -254,7 +232,9 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         model = self.config.metadata.get("pretrained")
         has_template = bool(kwargs.get("apply_chat_template"))
         if self.instructs and model and not has_template and thinking.chat_template_of(str(model)):
-            _warn_once(f"{self.config.task}: {model} has a chat template, but is asked without it: add --apply_chat_template")
+            tell_once(
+                logger, f"{self.config.task}: {model} has a chat template, but is asked without it: add --apply_chat_template"
+            )
         if self.generates and (tokens := thinking.thinking_tokens(self.config.task, self.config.metadata, has_template)):
             self.config.metadata[thinking.SETTING] = tokens
         super().build_all_requests(cache_requests=False, **kwargs)
@@ -302,21 +282,6 @@ run_tasks: dict[str, Told] = {}  # by the name of each task that was made since 
 def told(task: str) -> Told:
     """What ``task`` tells."""
     return run_tasks.setdefault(task, Told())
-
-
-_warned: set[str] = set()
-
-
-def _warn_once(text: str) -> None:
-    """A warning once, however often a task is made, and of several processes by the first alone."""
-    if text not in _warned and is_first_process() and logger.isEnabledFor(logging.WARNING):
-        _warned.add(text)
-        logger.warning("%s", text)
-
-
-def is_first_process() -> bool:
-    """Whether this is the process, of several that share a run, which writes its results."""
-    return int(os.environ.get("RANK", "0")) == 0
 
 
 def build(task: type[ConfigurableTask], config: Mapping[str, Any], data_dir: str | None, limit: int | None = None) -> Any:

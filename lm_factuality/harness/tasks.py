@@ -3,7 +3,6 @@
 import logging
 import os
 from collections.abc import Container, Iterator, Sequence
-from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -11,34 +10,11 @@ from typing import Any
 import yaml
 from lm_eval.tasks import TaskManager
 
+from lm_factuality.ground.console import tell_once
 from lm_factuality.ground.errors import ConfigError, FactualityError, did_you_mean
 from lm_factuality.ground.files import num_values
 from lm_factuality.ground.suite import MOST_VALUES, tasks_folder
 from lm_factuality.harness.internals import internal
-
-
-def suite_tasks(include_path: Sequence[str] = ()) -> TaskManager:
-    """lm_eval's index of the suite's tasks and of those under ``include_path``, without lm_eval's own.
-
-    Raises:
-        ConfigError: a YAML there has a name that is no text, which lm_eval cannot sort.
-    """
-    try:
-        return TaskManager(include_path=with_suite(include_path), include_defaults=False)
-    except TypeError as error:
-        folders = ", ".join(include_path)
-        raise ConfigError(f"{folders}: lm_eval cannot index the YAMLs here: {error}; is every task's name a text?") from error
-
-
-def with_suite(include_path: Sequence[str] = ()) -> list[str]:
-    """``include_path`` for lm_eval after the suite's own folder, unless this lm_eval finds that by our entry point: it warns of
-    every task that it is shown twice."""
-    suite = tasks_folder().resolve()
-    others = [path for path in include_path if Path(path).resolve() != suite]
-    found = TaskManager(include_defaults=False).all_tasks
-    is_known = any(path.stem in found for path in suite.rglob("*.yaml"))
-    return others if is_known else [str(suite), *others]
-
 
 _LONGEST_NAME = 150  # characters, beside which the name of a file has a date
 ENTRY_POINTS = "lm_factuality.benchmarks"  # by which packages of others bring benchmarks
@@ -47,12 +23,29 @@ logger = logging.getLogger(__name__)
 Found = Iterator[tuple[str, dict[str, Any] | FactualityError]]
 
 
-def find_configs(target: str, include_path: Sequence[str] = (), may_import: bool = False, within: tuple[str, ...] = ()) -> Found:
-    """(name, config or what is wrong with it) of every task that ``target`` stands for: a YAML, a task, a group or a tag.
+def suite_tasks(include_path: Sequence[str] = ()) -> TaskManager:
+    """lm_eval's index of the suite's tasks and of those under ``include_path``, without lm_eval's own. Raises ConfigError: a YAML
+    there has a name that is no text, which lm_eval cannot sort."""
+    try:
+        return TaskManager(include_path=with_suite(include_path), include_defaults=False)
+    except TypeError as error:
+        folders = ", ".join(include_path)
+        raise ConfigError(f"{folders}: lm_eval cannot index the YAMLs here: {error}; is every task's name a text?") from error
 
-    With ``may_import`` the Python that a YAML of others names is imported, which is said before; without it, it is refused.
-    ``within`` names the groups and tags that led here, so that one which holds itself is an error and not a circle.
-    """
+
+def with_suite(include_path: Sequence[str] = ()) -> list[str]:
+    """``include_path`` after the suite's folder, unless lm_eval has that by our entry point: it warns of tasks seen twice."""
+    suite = tasks_folder().resolve()
+    others = [path for path in include_path if Path(path).resolve() != suite]
+    found = TaskManager(include_defaults=False).all_tasks
+    is_known = any(path.stem in found for path in suite.rglob("*.yaml"))
+    return others if is_known else [str(suite), *others]
+
+
+def find_configs(target: str, include_path: Sequence[str] = (), may_import: bool = False, within: tuple[str, ...] = ()) -> Found:
+    """(name, config or what is wrong with it) of every task that ``target`` stands for: a YAML, a task, a group or a tag. With
+    ``may_import`` the Python that a YAML of others names is imported, which is said before; without it, it is refused. ``within``
+    names the groups and tags that led here, so that one which holds itself is an error and not a circle."""
     if target in within:
         yield target, ConfigError(f"{target!r} holds itself, by way of {' > '.join((*within, target))}")
         return
@@ -85,8 +78,7 @@ def find_configs(target: str, include_path: Sequence[str] = (), may_import: bool
 
 
 def _members(listed: Sequence[Any], known: Container[str]) -> Iterator[str | dict[str, Any]]:
-    """The names in a group, those in groups that are written out within it too, and the tasks that are: these are lm_eval's to
-    make, whatever their class."""
+    """The names in a group and in groups written out within it, and the tasks written out, which are lm_eval's to make."""
     for each in listed:
         if not isinstance(each, dict):
             yield str(each)
@@ -109,7 +101,7 @@ def _load(path: Path, may_import: bool) -> dict[str, Any] | FactualityError:
                     f"{source}: !function {name}: Python that is not the suite's, so it was not imported; if you trust its "
                     "author, import it with --run-code"
                 )
-            _tell_once(f"{source}: importing {name}, as its !function says: Python that is not the suite's")
+            tell_once(logger, f"{source}: importing {name}, as its !function says: Python that is not the suite's")
         config: dict[str, Any] = load_yaml(path, resolve_func=True)
         if num_values(config, MOST_VALUES) > MOST_VALUES:
             raise ValueError(f"more than {MOST_VALUES:,} values once its aliases are followed")
@@ -141,11 +133,8 @@ def wrong_name(task: Any) -> str:
 
 def foreign_functions(path: Path, seen: frozenset[Path] = frozenset()) -> Iterator[tuple[Path, str]]:
     """(YAML, name) of every ``!function`` in a YAML and in what it includes that is not of the suite, nor of an installed
-    benchmark. A module beside the YAML comes before an installed one of the same name, as in lm_eval.
-
-    Raises:
-        OSError, UnicodeDecodeError, yaml.YAMLError: a file cannot be read.
-    """
+    benchmark. A module beside the YAML comes before an installed one of the same name, as in lm_eval. Raises OSError,
+    UnicodeDecodeError, yaml.YAMLError: a file cannot be read."""
     path = path.resolve()
     if path in seen:
         return
@@ -159,7 +148,6 @@ def foreign_functions(path: Path, seen: frozenset[Path] = frozenset()) -> Iterat
 
 
 def _is_installed(module: str, folder: Path) -> bool:
-    """Whether a YAML in ``folder`` that names ``module`` means the suite's, or that of an installed benchmark."""
     if (folder / f"{module.replace('.', '/')}.py").exists():
         return False
     package = module.partition(".")[0]
@@ -182,8 +170,3 @@ def _scalars(node: yaml.Node | None) -> Iterator[yaml.ScalarNode]:
             waiting += found.value
         elif isinstance(found, yaml.MappingNode):
             waiting += [each for pair in found.value for each in pair]
-
-
-@cache
-def _tell_once(text: str) -> None:
-    logger.warning("%s", text)

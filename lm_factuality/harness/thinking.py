@@ -2,8 +2,7 @@
 
 lm_eval applies a task's ``until`` and ``max_gen_toks`` to all that a model writes. Here they are for what it says: nothing stops
 it while it thinks, and it has ``thinking_tokens`` more. Samples hold what was written, thoughts included, up to where the answer
-ends by the task's limits; tasks read what was said (``hide_thoughts``).
-"""
+ends by the task's limits; tasks read what was said (``hide_thoughts``)."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,10 +25,7 @@ _MOST = 1_000_000
 
 def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
     """What is written for requests with arguments (prompt, generation arguments, and the tokens to think, if there are any).
-
-    Raises:
-        ModelError: prompt, thoughts and answer are more than the model's window.
-    """
+    Raises ModelError: prompt, thoughts and answer are more than the model's window."""
     asked = [_with_room(lm, each) for each in requests]
     cache_of, hash_args = getattr(lm.cache_hook, "dbdict", None), internal("lm_eval.api.model:hash_args")
     names = ["" if each.args[1].get("do_sample") else hash_args("generate_until", each.args) for each in asked]
@@ -69,7 +65,6 @@ def within_limits(lm: LM, written: str, generation: Mapping[str, Any], tokens: i
 
 
 def _length(lm: LM, text: str, tokens: int) -> int:
-    """How many characters of ``text`` are in its first ``tokens``."""
     tokenizer: Any = getattr(lm, "tokenizer", None)
     if tokenizer is None or not hasattr(tokenizer, "decode"):
         return len(text.encode()[: tokens * _BYTES_A_TOKEN].decode(errors="ignore"))
@@ -93,11 +88,8 @@ def _with_room(lm: LM, request: Instance) -> Instance:
 
 
 def thinking_tokens(task: str, metadata: Mapping[str, Any], has_template: bool) -> int:
-    """The tokens to think of a run: ``metadata`` says it, or the model's arguments or chat template that the model thinks.
-
-    Raises:
-        ConfigError: what the metadata says is no number of tokens.
-    """
+    """The tokens to think of a run: ``metadata`` says it, or the model's arguments or chat template that the model thinks. Raises
+    ConfigError: what the metadata says is no number of tokens."""
     given = metadata.get(SETTING)
     if given is not None:
         if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= _MOST:

@@ -1,8 +1,7 @@
 """Whether a submission is what it says: every score is recomputed from its samples, and nothing is believed.
 
 What cannot be known from the files is whether the model, and a judge that is a model, said what the samples hold; who doubts it
-runs them again. Whatever one submission is like, the others beside it are checked.
-"""
+runs them again. Whatever one submission is like, the others beside it are checked."""
 
 import logging
 import os
@@ -14,7 +13,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from lm_factuality.ground.errors import ConfigError, DataError, FactualityError
-from lm_factuality.harness.outputs import TaskResult, corrected_beside
+from lm_factuality.harness.outputs import TaskResult, beside
 from lm_factuality.leaderboard.contents import check_contents
 from lm_factuality.leaderboard.judges import check_judge
 from lm_factuality.leaderboard.rows import check_rows
@@ -23,9 +22,8 @@ from lm_factuality.leaderboard.runs import Run, check_claims, check_runs, check_
 from lm_factuality.leaderboard.submission import FILE, Refusal, Refused, Submission, read_submission
 from lm_factuality.people.correct import correct
 from lm_factuality.people.labels import read_key
-from lm_factuality.people.sheet import draw
-from lm_factuality.people.units import read_pool
-from lm_factuality.results.corrected import read_correction
+from lm_factuality.people.sheet import draw, read_pool
+from lm_factuality.results.read import read_correction
 from lm_factuality.results.recompute import same
 
 logger = logging.getLogger(__name__)
@@ -87,7 +85,7 @@ def _check_tasks(folder: Path, submission: Submission, runs: Sequence[Run], rule
 def check_correction(folder: Path, submission: Submission, results: Path, task: TaskResult) -> Iterator[Refusal]:
     """What of the corrected scores of a task does not follow from the sheet's key, the labels, and the draw of the sheet from its
     seed. Whether people said so, nobody can see from files."""
-    path = corrected_beside(results, task.task)
+    path = beside(results, f"corrected_{task.task}", ".json")
     if path is None:
         return
     try:
@@ -114,12 +112,9 @@ def _wrong_draw(path: Path, task: TaskResult) -> str:
 
 
 def find_submissions(folder: Path) -> list[Path]:
-    """All submissions below ``folder``, by path, and ``folder`` itself if it is one. No link is followed, but one to a folder
-    is among them: ``check_every`` refuses it, so that none is passed over in silence. What ``pack`` has not finished is none.
-
-    Raises:
-        DataError: there are none.
-    """
+    """All submissions below ``folder``, by path, and ``folder`` itself if it is one. No link is followed, but one to a folder is
+    among them: ``check_every`` refuses it, so that none is passed over in silence. What ``pack`` has not finished is none. Raises
+    DataError: there are none."""
     found: list[Path] = []
     links: list[Path] = []
     for parent, folders, files in os.walk(folder, followlinks=False):

@@ -21,11 +21,8 @@ _PROSE = ("chat_template", "description", "system_instruction")  # where NAME=VA
 
 
 def check_contents(folder: Path, submission: Submission) -> Iterator[Refusal]:
-    """What looks like a credential, in any of the files.
-
-    Raises:
-        Refused: something is wrong with the files themselves, so none of them should be read as results.
-    """
+    """What looks like a credential, in any of the files. Raises Refused: something is wrong with the files themselves, so none of
+    them should be read as results."""
     unsafe = list(_unsafe(folder, submission))  # what leads out of the folder is not opened
     if wrong := unsafe or [*_sizes(folder, submission), *_changed(folder, submission)]:
         raise Refused(*wrong)
@@ -91,7 +88,6 @@ def _changed(folder: Path, submission: Submission) -> Iterator[Refusal]:
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
-    """All files and folders below by their places, no link followed."""
     for parent, folders, files in os.walk(folder, followlinks=False):
         for path in (Path(parent) / name for name in sorted((*folders, *files))):
             yield path.relative_to(folder).as_posix(), path

@@ -1,8 +1,7 @@
 """The documents of a task as one hash, by which a submission's are known to be the published ones without the data.
 
 ``python -m lm_factuality.leaderboard.documents TASK... [--data-dir DIR] [--include-path DIR]`` prints what a rules file says of
-tasks; it needs their data and lm_eval.
-"""
+tasks; it needs their data and lm_eval."""
 
 import argparse
 import hashlib
@@ -38,7 +37,6 @@ class Digest:
         self._hashes: dict[int, str] = {}
 
     def add(self, doc_id: int, doc: Mapping[str, Any]) -> None:
-        """Takes the document with the number ``doc_id``."""
         own = {key: value for key, value in doc.items() if key not in self._model_outputs}
         text = json.dumps(own, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         self._hashes[doc_id] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -50,7 +48,6 @@ class Digest:
 
 
 def published_here() -> dict[str, Path]:
-    """The published files on this machine, by their git blobs."""
     folder = os.environ.get("LM_FACTUALITY_DATA")
     places = [cached_path(each) for each in all_sources().values()]
     places += [Path(folder) / each.filename for each in all_sources().values()] if folder else []
@@ -74,11 +71,8 @@ def check_published(rules: TaskRules, found: Documents) -> Iterator[Refusal]:
 
 
 def documents_of(tasks: Sequence[str], data_dir: str | None = None, include_path: str | None = None) -> dict[str, Documents]:
-    """The documents of ``tasks`` of the suite, or of a folder of YAML files, as lm_eval would load them.
-
-    Raises:
-        ConfigError, DataError: a task or its data cannot be used.
-    """
+    """The documents of ``tasks`` of the suite, or of a folder of YAML files, as lm_eval would load them. Raises ConfigError,
+    DataError: a task or its data cannot be used."""
     from lm_eval.tasks import TaskManager, get_task_dict
 
     from lm_factuality.harness.tasks import with_suite

@@ -1,8 +1,6 @@
 """Whether the judge that marked the responses was asked as the leaderboard wants it, and has a certificate of its own; and the
 judge without a model asked again, which needs nothing that a submission does not hold and always says the same."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -34,13 +32,11 @@ _ROUNDED = 1e-3  # the judge writes probabilities with four digits
 
 
 def is_judged(task: TaskResult) -> bool:
-    """Whether a judge marks the responses of a task."""
     benchmark = find_benchmark(task.kind)
     return benchmark is not None and benchmark.generation is not None
 
 
 def check_judge(folder: Path, submission: Submission, task: TaskResult, expected: TaskRules, rules: Rules) -> list[Refusal]:
-    """What is wrong with the judge of a task; no refusals for tasks without one."""
     if not is_judged(task) and not expected.judge_prompts:
         return []
     judge = task.metadata.get("judge_config")
@@ -54,7 +50,6 @@ def check_judge(folder: Path, submission: Submission, task: TaskResult, expected
 
 
 def _config(task: TaskResult, judge: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A judge is described as its config describes itself."""
     backend, samples = judge.get("backend"), judge.get("samples")
     known = known_keys(str(backend))
     if not known:

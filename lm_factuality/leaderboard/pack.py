@@ -14,6 +14,7 @@ from lm_factuality.harness.outputs import ResultsFile, TaskResult
 from lm_factuality.leaderboard.check import UNFINISHED, check_submission
 from lm_factuality.leaderboard.contents import own_secrets, secrets_in_file
 from lm_factuality.leaderboard.judges import is_judged
+from lm_factuality.leaderboard.rows import weights_hash
 from lm_factuality.leaderboard.rules import Rules, leaderboard_names, read_rules
 from lm_factuality.leaderboard.runs import describe_task, num_parameters_of, read_run
 from lm_factuality.leaderboard.submission import (
@@ -29,11 +30,9 @@ from lm_factuality.leaderboard.submission import (
     SubmittedCertificate,
     SubmittedModel,
 )
-from lm_factuality.leaderboard.weights import weights_hash
 from lm_factuality.people.correct import correct
 from lm_factuality.people.labels import read_key
-from lm_factuality.results.corrected import write_correction
-from lm_factuality.results.read import date_of, read_results_files
+from lm_factuality.results.read import date_of, read_results_files, write_correction
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -56,12 +55,8 @@ class PackOptions:
 
 def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
     """Writes the submission below ``out``, in ``ORG__NAME/LEADERBOARD/DATE``, and returns that folder; nothing is written unless
-    all of it would be accepted.
-
-    Raises:
-        ConfigError: ``options`` are not in order, or lack something; all of it is named at once.
-        DataError: results or samples are missing, hold credentials, or ``check`` refuses them.
-    """
+    all of it would be accepted. Raises ConfigError: ``options`` are not in order, or lack something; all of it is named at once.
+    Raises DataError: results or samples are missing, hold credentials, or ``check`` refuses them."""
     files = read_results_files(results, with_corrected=False)
     rules = _find_rules(options, files)
     chosen, problems = _choose(rules, files)
@@ -108,7 +103,6 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
 
 
 def _correct(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOptions) -> None:
-    """Writes the corrected scores of the tasks that the sheet is of, if there is one."""
     if (options.key is None) != (not options.labels):
         raise ConfigError("--key and --labels: give both, the sheet's key and what people answered")
     wanted = {each.task for each in read_key(options.key).sources} if options.key else set()
@@ -121,7 +115,6 @@ def _correct(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOptio
 
 
 def _copy(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOptions) -> tuple[PackedFile, ...]:
-    """Copies results, samples and certificate as they are, unless one holds a credential."""
     sources: dict[str, Path] = {}
     for name, file in chosen.items():
         task = file.task(name)
@@ -179,52 +172,29 @@ def _run_again(rules: Rules) -> str:
 
 def _choose(rules: Rules, files: Sequence[ResultsFile]) -> tuple[dict[str, ResultsFile], list[str]]:
     """The newest results of each task that have samples, all from one file where one has all; and what is wrong with them."""
-    wanted = list(rules.by_task)
-    whole = [file for file in files if all(_has_samples(file, name) for name in wanted)]
-    if whole:
-        file = max(whole, key=lambda file: (not _extra(file, rules), file.date))
-        return dict.fromkeys(wanted, file), _not_whole([file], rules)
-    chosen: dict[str, ResultsFile] = {}
+    extra = {id(file): [str(name) for name in file.content["results"] if name not in rules.by_task] for file in files}
+    sampled = {name: [each for each in files if (task := each.task(name)) and task.samples] for name in rules.by_task}
+    if whole := [file for file in files if all(any(file is each for each in found) for found in sampled.values())]:
+        chosen = dict.fromkeys(sampled, max(whole, key=lambda file: (not extra[id(file)], file.date)))
+    else:
+        chosen = {name: max(found, key=lambda file: file.date) for name, found in sampled.items() if found}
     problems = []
-    for name in wanted:
-        having = [file for file in files if file.task(name) is not None]
-        sampled = [file for file in having if _has_samples(file, name)]
-        if sampled:
-            chosen[name] = max(sampled, key=lambda file: file.date)
-        elif having:
-            problems.append(f"{name}: {having[0].path} has no samples beside it; run it again with --log_samples")
-        else:
-            problems.append(f"{name}: not in the results")
+    for name in (name for name in sampled if name not in chosen):
+        lacking = next((file.path for file in files if file.task(name) is not None), None)
+        what = "not in the results" if lacking is None else f"{lacking} has no samples beside it; run it again with --log_samples"
+        problems.append(f"{name}: {what}")
     taken = list({id(file): file for file in chosen.values()}.values())
-    problems += _not_whole(taken, rules)
-    for name in wanted:
+    also = [(file.path, extra[id(file)]) for file in taken]
+    problems += [f"{path}: also holds {', '.join(names)}, which nobody would check" for path, names in also if names]
+    for name in sampled:
         twice = [str(file.path) for file in taken if file.task(name) is not None]
         if len(twice) > 1:
             problems.append(f"{name}: is in {' and in '.join(twice)}; each task may be in one of the files")
     return chosen, problems
 
 
-def _not_whole(files: Sequence[ResultsFile], rules: Rules) -> list[str]:
-    found = [(file.path, _extra(file, rules)) for file in files]
-    return [f"{path}: also holds {', '.join(extra)}, which nobody would check" for path, extra in found if extra]
-
-
-def _extra(file: ResultsFile, rules: Rules) -> list[str]:
-    """The tasks and groups of a file that are not of the leaderboard."""
-    return [str(name) for name in file.content["results"] if name not in rules.by_task]
-
-
-def _has_samples(file: ResultsFile, name: str) -> bool:
-    task = file.task(name)
-    return task is not None and task.samples is not None
-
-
 def _model(options: PackOptions, rules: Rules, file: ResultsFile, tasks: Sequence[TaskResult]) -> SubmittedModel:
-    """The model of a run.
-
-    Raises:
-        ConfigError: options that are missing or not in order, a line each.
-    """
+    """The model of a run. Raises ConfigError: options that are missing or not in order, a line each."""
     problems = []
     if not MODEL_NAME.fullmatch(options.model):
         problems.append(f"--model is {options.model!r}; expected ORG/NAME as on the Hub, such as facebook/opt-125m")

@@ -8,12 +8,10 @@ import tempfile
 from itertools import repeat
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from judges import LEXICAL
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.files import write_json
-from lm_factuality.ground.settings import STRICT
+from lm_factuality.ground.settings import Strict
 from lm_factuality.ground.suite import find_config
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.run import run
@@ -27,11 +25,9 @@ BESIDE = ".rerun.json"  # behind the name of a submission's folder, whose own fi
 _TOLERANCES, _OTHER = {"float32": 1e-3, "float16": 1e-2, "bfloat16": 3e-2}, 5e-2  # shares of a log-probability
 
 
-class Rerun(BaseModel):
+class Rerun(Strict):
     """What came of it; ``submission`` is the hash of the folder. ``tasks`` are (task, rows, how many of them are as submitted,
     outcome, note), the outcome being ``same``, ``differs``, or ``sampled``, which nobody can repeat."""
-
-    model_config = STRICT
 
     submission: str
     date: str
@@ -43,11 +39,8 @@ class Rerun(BaseModel):
 def rerun(folder: Path, rows: int, model_args: str = "", seed: int = 0, rules: Path | None = None) -> Rerun:
     """Runs ``rows`` of each task again by lm_eval, and writes beside ``folder`` what came of it. ``model_args`` replace those of
     the submission, such as ``pretrained`` by a local folder; code of a model's own is run only if they say so. ``rules`` is a
-    folder of rules, if not the suite's; the leaderboard's run config lies beside that folder.
-
-    Raises:
-        ConfigError, DataError: the submission is not accepted, or cannot be run.
-    """
+    folder of rules, if not the suite's; the leaderboard's run config lies beside that folder. Raises ConfigError, DataError: the
+    submission is not accepted, or cannot be run."""
     checked = check_submission(folder, rules)
     if checked.submission is None or checked.refusals or rows < 1:
         raise ConfigError(f"{folder}: {next(map(str, checked.refusals), f'--rows is {rows}, expected 1 or more')}")
@@ -86,7 +79,6 @@ def rerun_of(folder: Path, digest: str) -> str:
 
 
 def _compare(task: TaskResult, found: TaskResult, drawn: list[int], dtype: str) -> tuple[str, int, int, str, str]:
-    """The rows ``drawn`` as submitted and as ``found`` now."""
     files = [each.samples for each in (task, found) if each.samples]
     before, now = ({row["doc_id"]: texts(row["resps"]) for row in read_samples(each)} for each in files)
     decoding = task.config.get("generation_kwargs")

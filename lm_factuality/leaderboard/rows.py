@@ -1,14 +1,17 @@
-"""The rows of a task: each is looked at once, on its way to the scores that are recomputed."""
+"""The rows of a task: each is looked at once, on its way to the scores that are recomputed; and a model's own files where they
+are on this machine. Nothing is downloaded, and no code of a model's own is run."""
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.audit import Audit, Expected
-from lm_factuality.ground.errors import DataError, listed
+from lm_factuality.ground.errors import ConfigError, DataError, listed
+from lm_factuality.ground.files import sha256_of
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import read_every_sample, read_samples
 from lm_factuality.leaderboard.documents import Digest, check_published
@@ -16,8 +19,36 @@ from lm_factuality.leaderboard.judges import can_ask_again, check_again
 from lm_factuality.leaderboard.rules import TaskRules
 from lm_factuality.leaderboard.runs import Run, thinking_tokens_of, without_folder
 from lm_factuality.leaderboard.submission import Refusal, SubmittedModel
-from lm_factuality.leaderboard.weights import token_counter
 from lm_factuality.results.recompute import differences, recompute
+
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
+
+
+def weights_hash(folder: Path) -> str:
+    """``sha256:`` and the hash of the names and hashes of a local checkpoint's weights. Raises ConfigError: there are none."""
+    weights = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS)
+    if not weights:
+        raise ConfigError(f"{folder}: no weights here ({', '.join(_WEIGHTS)})")
+    lines = "".join(f"{sha256_of(path)}  {path.name}\n" for path in weights)
+    return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
+
+
+@cache
+def token_counter(path: str, name: str, revision: str) -> Callable[[str], int] | None:
+    """How many tokens a text has by a model's tokenizer: in the folder ``path``, if its weights have the hash ``revision``, or in
+    the Hub's cache of ``name`` at that commit. None where it is not on this machine."""
+    is_local = revision.startswith("sha256:")
+    try:
+        if is_local and (not Path(path).is_dir() or weights_hash(Path(path)) != revision):
+            return None
+        from transformers import AutoTokenizer  # takes seconds
+
+        where, commit = (path, None) if is_local else (name, revision)
+        tokenizer = AutoTokenizer.from_pretrained(where, revision=commit, local_files_only=True, trust_remote_code=False)
+    except (ConfigError, OSError, ValueError, ImportError, KeyError):
+        return None
+    return lru_cache(maxsize=64)(lambda text: len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]))
+
 
 _SHOWN = 5
 
@@ -69,8 +100,6 @@ def check_rows(
 
 
 class _Rows:
-    """The rows of a samples file, and what is wrong with them once all were read."""
-
     def __init__(self, path: Path, audit: Audit, model_outputs: tuple[str, ...]) -> None:
         self.digest = Digest(model_outputs)
         self._path, self._audit, self._model_outputs = path, audit, model_outputs
@@ -83,11 +112,7 @@ class _Rows:
         self._filters: dict[str, None] = {}
 
     def read(self) -> Iterator[Mapping[str, Any]]:
-        """The rows, each looked at.
-
-        Raises:
-            DataError: as ``read_samples`` does.
-        """
+        """The rows, each looked at. Raises DataError: as ``read_samples`` does."""
         for sample in read_every_sample(self._path):
             self._filters.setdefault(str(sample.get("filter")))
             if len(self._filters) == 1:  # what comes after another filter's is refused, whatever it is

@@ -7,26 +7,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from lm_factuality.ground.errors import ConfigError, did_you_mean
-from lm_factuality.ground.settings import STRICT, Text, read_settings
+from lm_factuality.ground.settings import Strict, Text, read_settings
 from lm_factuality.ground.suite import configs_folder, read_config
 from lm_factuality.results.read import PLAIN_BACKENDS
 
 Names = Annotated[tuple[Text, ...], Field(strict=False, min_length=1)]
 
 
-class TaskRules(BaseModel):
+class TaskRules(Strict):
     """What is expected of one task.
 
     ``benchmark`` is the kind that its results must be of, None for any. ``headline`` is the score that it is ranked by, None if
     it is not ranked. ``documents`` is how many it has, ``digest`` their hash (see ``documents``; None where the rules do not know
     it), ``git_blob`` the file's. ``metadata`` and ``generation_kwargs`` are what the results must say; a null stands for nothing
-    said. ``judge_prompts`` are the prompts that a judge is asked with and their hashes, none where nobody judges.
-    """
-
-    model_config = STRICT
+    said. ``judge_prompts`` are the prompts that a judge is asked with and their hashes, none where nobody judges."""
 
     task: Text
     version: Annotated[str, BeforeValidator(str)]
@@ -41,7 +38,7 @@ class TaskRules(BaseModel):
     judge_prompts: Mapping[str, Text] = {}
 
 
-class Rules(BaseModel):
+class Rules(Strict):
     """What a leaderboard takes.
 
     ``max_unscored`` is a share of a task's responses. ``thinking_tokens`` is the most that a model may have to think, beside the
@@ -49,10 +46,7 @@ class Rules(BaseModel):
     ``any``, or ``published`` (measured on FELM as published). ``chat_template`` and ``system_instruction`` say whether a run may
     have one, ``adapters`` whether the model may be a checkpoint with something added to it, ``backends`` by which of lm_eval's it
     may be run (default: those that score a checkpoint as it is). ``lm_eval_versions`` are the beginnings of those taken, from
-    ``lm_eval_minimum`` on. In the file, ``all_tasks`` holds what the tasks have in common.
-    """
-
-    model_config = STRICT
+    ``lm_eval_minimum`` on. In the file, ``all_tasks`` holds what the tasks have in common."""
 
     name: Text
     title: Text
@@ -90,16 +84,13 @@ class Rules(BaseModel):
 
     @property
     def tasks(self) -> tuple[TaskRules, ...]:
-        """The rules of all tasks, in the order of the leaderboard's columns."""
         return tuple(self.by_task.values())
 
     @property
     def headlines(self) -> dict[str, str]:
-        """The score that each task is ranked by."""
         return {each.task: each.headline for each in self.tasks if each.headline}
 
     def takes_lm_eval(self, version: str) -> bool:
-        """Whether results of this version of lm_eval are taken."""
         return version.startswith(self.lm_eval_versions) and _release(version) >= _release(self.lm_eval_minimum)
 
 
@@ -109,11 +100,7 @@ def rules_folder(chosen: Path | None = None) -> Path:
 
 
 def leaderboard_names(folder: Path | None = None) -> list[str]:
-    """The leaderboards that there are rules for, in ``folder`` or in the suite.
-
-    Raises:
-        ConfigError: ``folder`` has no rules.
-    """
+    """The leaderboards that there are rules for, in ``folder`` or in the suite. Raises ConfigError: ``folder`` has no rules."""
     found = sorted(path.stem for path in rules_folder(folder).glob("*.yaml"))
     if not found:
         raise ConfigError(f"{rules_folder(folder)}: no rules of a leaderboard here; expected NAME.yaml")
@@ -121,11 +108,8 @@ def leaderboard_names(folder: Path | None = None) -> list[str]:
 
 
 def read_rules(name: str, folder: Path | None = None) -> Rules:
-    """The rules of the leaderboard called ``name``, from ``folder`` or the suite.
-
-    Raises:
-        ConfigError: there is none, or its file is not in order.
-    """
+    """The rules of the leaderboard called ``name``, from ``folder`` or the suite. Raises ConfigError: there is none, or its file
+    is not in order."""
     known = leaderboard_names(folder)
     if name not in known:
         raise ConfigError(f"no leaderboard is called {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
@@ -142,6 +126,5 @@ def _merged(name: str, common: Mapping[str, Any], given: Any) -> Any:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """The numbers that a version begins with."""
     found = re.match(r"\d{1,9}(?:\.\d{1,9}){0,9}", version)
     return tuple(map(int, found[0].split("."))) if found else ()

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.benchmarks import find_benchmark
+from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import not_finite
 from lm_factuality.ground.model_names import short_name, size_in_name, size_label
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.records import short
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
 from lm_factuality.leaderboard.rules import Rules, TaskRules
@@ -60,7 +61,6 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The name of the file."""
         return self.file.path.name
 
     @property
@@ -70,14 +70,13 @@ class Run:
 
 
 def read_run(file: ResultsFile) -> Run:
-    """The run that a results file is of."""
     content = file.content
     config: Mapping[str, Any] = content.get("config") or {}
     longest, arguments = number_of(content.get("max_length")), _arguments(config.get("model_args"))
     tokens = {*_SETTINGS["adapters"], *_SETTINGS["arguments"]}
     changed = {name: value for name, value in arguments.items() if name in tokens}
     prompting = {name: content[name] for name in _SETTINGS["prompting"] if content.get(name)}
-    shots = _mapping(content.get("n-shot"))
+    shots = mapping(content.get("n-shot"))
     return Run(
         file,
         tuple(_task(each, shots, changed, prompting) for each in file.tasks),
@@ -86,7 +85,7 @@ def read_run(file: ResultsFile) -> Run:
         bool(config.get("bootstrap_iters", True)),
         config.get("model_num_parameters"),
         arguments,
-        _mapping(content.get("task_hashes")),
+        mapping(content.get("task_hashes")),
         content.get("chat_template") is not None,  # empty where a server has it
         bool(content.get("system_instruction")),
         None if longest is None else int(longest),
@@ -120,11 +119,7 @@ def thinking_tokens_of(task: TaskResult) -> int:
 
 
 def read_runs(folder: Path, submission: Submission) -> list[Run]:
-    """The run of each results file of a submission.
-
-    Raises:
-        Refused: there is none, or one is not as lm_eval writes it.
-    """
+    """The run of each results file of a submission. Raises Refused: there is none, or one is not as lm_eval writes it."""
     names = [each.path for each in submission.files if Path(each.path).name.startswith("results_")]
     if not names:
         raise Refused(Refusal("RESULTS_INVALID", "results", "no results_*.json; pack the results again"))
@@ -135,12 +130,10 @@ def read_runs(folder: Path, submission: Submission) -> list[Run]:
 
 
 def without_folder(error: Exception, folder: Path) -> str:
-    """The error without the folders of this machine."""
     return str(error).replace(f"{folder}/", "")[:500]
 
 
 def num_parameters_of(file: ResultsFile) -> int | None:
-    """How many parameters the model has, where lm_eval knows it."""
     return None if file.num_parameters is None else int(file.num_parameters)
 
 
@@ -149,11 +142,7 @@ def _arguments(given: Any) -> dict[str, Any]:
     if isinstance(given, str):
         pairs = (each.partition("=") for each in given.split(","))
         given = {name.strip(): value.strip() for name, _, value in pairs}
-    return {name: value for name, value in _mapping(given).items() if value not in (None, "", False, "None", "False", "false")}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return {name: value for name, value in mapping(given).items() if value not in (None, "", False, "None", "False", "false")}
 
 
 def describe_task(run_task: RunTask, results: str, samples: str) -> SubmittedTask:
@@ -174,7 +163,6 @@ def describe_task(run_task: RunTask, results: str, samples: str) -> SubmittedTas
 
 
 def check_claims(submission: Submission, runs: Sequence[Run]) -> Iterator[Refusal]:
-    """What submission.json says otherwise than the results."""
     tasks = {task.result.task: (run, task) for run in runs for task in run.tasks}
     for claimed in submission.tasks:
         if claimed.task not in tasks:
@@ -314,7 +302,6 @@ def _tasks(runs: Sequence[Run], rules: Rules) -> Iterator[Refusal]:
 
 
 def _wanted(run: Run, run_task: RunTask, expected: TaskRules, rules: Rules) -> dict[str, tuple[Any, Any]]:
-    """(found, expected) of each setting by its name."""
     task = run_task.result
     wanted: dict[str, tuple[Any, Any]] = {
         **{name: (task.metadata.get(name), value) for name, value in expected.metadata.items()},

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from lm_factuality.ground.errors import DataError, did_you_mean, printable
 from lm_factuality.ground.files import not_finite, parse_json
-from lm_factuality.ground.packaged import load_yaml
-from lm_factuality.ground.settings import STRICT
+from lm_factuality.ground.packages import load_yaml
+from lm_factuality.ground.settings import Strict
 
 FILE = "submission.json"
 SCHEMA = "lm-factuality/submission"
@@ -42,56 +42,46 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 Many = Annotated[tuple[Item, ...], Field(strict=False, max_length=_MANY)]
 
 
+def _only(is_right: Callable[[str], object], wrong: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not is_right(text):
+            raise ValueError(wrong)
+        return text
+
+    return AfterValidator(check)
+
+
 def _line(most: int) -> AfterValidator:
-    def check(text: str) -> str:
-        if len(text) > most or not text.isprintable():
-            raise ValueError(f"more than {most} characters, or some that cannot be shown on one line")
-        return text
-
-    return AfterValidator(check)
-
-
-def _like(pattern: re.Pattern[str], expected: str) -> AfterValidator:
-    def check(text: str) -> str:
-        if not pattern.fullmatch(text):
-            raise ValueError(f"expected {expected}")
-        return text
-
-    return AfterValidator(check)
+    wrong = f"more than {most} characters, or some that cannot be shown on one line"
+    return _only(lambda text: len(text) <= most and text.isprintable(), wrong)
 
 
 Short = Annotated[str, _line(100)]
 Name = Annotated[str, _line(255)]  # of a task, or a path in the submission, with a slash between folders
 
 
-class PackedFile(BaseModel):
+class PackedFile(Strict):
     """A file of a submission by its path in it."""
-
-    model_config = STRICT
 
     path: Name
     sha256: Name
     bytes: Count
 
 
-class SubmittedModel(BaseModel):
+class SubmittedModel(Strict):
     """``revision`` is a commit of the Hub, ``sha256:`` and the hash of the weights of a local checkpoint, or ``api:`` and the
     dated name by which a service knows the model; ``backend`` is lm_eval's ``--model``."""
 
-    model_config = STRICT
-
-    name: Annotated[str, _like(MODEL_NAME, "ORG/NAME")]
+    name: Annotated[str, _only(MODEL_NAME.fullmatch, "expected ORG/NAME")]
     revision: str
     dtype: Short
     backend: Short
     num_parameters: Annotated[int, Field(ge=1, le=10**15)] | None
 
 
-class SubmittedTask(BaseModel):
+class SubmittedTask(Strict):
     """``results`` and ``samples`` are paths in the submission. ``settings`` are those of the run that change a score; ``judge``
     is its config with the hashes of its prompts, None where no judge is asked."""
-
-    model_config = STRICT
 
     task: Name
     version: str
@@ -104,25 +94,21 @@ class SubmittedTask(BaseModel):
     judge: Mapping[str, Any] | None
 
 
-class SubmittedCertificate(BaseModel):
+class SubmittedCertificate(Strict):
     """What ``lm-factuality certify`` found of the judge: the file in the submission, its hash and its content."""
-
-    model_config = STRICT
 
     path: str
     sha256: str
     content: Mapping[str, Any]
 
 
-class Submission(BaseModel):
+class Submission(Strict):
     """A submission to one leaderboard. ``date`` is when its newest run began, in UTC. ``labels`` are files of people's labels on
     the sheet of ``key`` that scores are corrected by, empty where none are."""
 
-    model_config = STRICT
-
     leaderboard: Short
     model: SubmittedModel
-    date: Annotated[str, _like(_DATE, "one such as 2026-01-31T12:00:00+00:00")]
+    date: Annotated[str, _only(_DATE.fullmatch, "expected one such as 2026-01-31T12:00:00+00:00")]
     suite_version: Short
     lm_eval_version: Short
     notes: Annotated[str, Field(max_length=4000)]
@@ -134,11 +120,8 @@ class Submission(BaseModel):
 
 
 def read_submission(folder: Path) -> Submission:
-    """What ``folder`` says of itself; nothing of it is believed yet.
-
-    Raises:
-        Refused: there is no ``submission.json``, or it is not in order.
-    """
+    """What ``folder`` says of itself; nothing of it is believed yet. Raises Refused: there is no ``submission.json``, or it is
+    not in order."""
     path = folder / FILE
     if path.is_symlink() or not path.is_file():
         raise _invalid("no such file; make it with: lm-factuality leaderboard pack")

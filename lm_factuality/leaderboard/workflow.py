@@ -36,12 +36,8 @@ class Change:
 
 def changed_submissions(folder: Path, base: str, rules: Path | None = None) -> Change:
     """What the commits since ``base`` and until the checked-out one do to the submissions in ``folder``, which are checked by the
-    suite's rules or those in ``rules``.
-
-    Raises:
-        ConfigError: ``folder`` is in no git repository, or ``base`` is not known there.
-        DataError: git cannot be run.
-    """
+    suite's rules or those in ``rules``. Raises ConfigError: ``folder`` is in no git repository, or ``base`` is not known there.
+    Raises DataError: git cannot be run."""
     root = Path(_git(folder, "rev-parse", "--show-toplevel").strip())
     place = PurePosixPath(folder.resolve().relative_to(root.resolve()).as_posix())
     changed = _git(folder, "diff", "--name-only", "--no-renames", "-z", f"{base}...HEAD", "--")
@@ -115,12 +111,8 @@ def _git(folder: Path, *arguments: str) -> str:
 
 def init_repository(folder: Path, requirement: str | None = None, lfs: bool = False) -> list[Path]:
     """Writes the skeleton into ``folder`` and returns its files. ``requirement`` is what pip installs as the suite (default: this
-    version); ``lfs`` keeps samples in Git LFS.
-
-    Raises:
-        ConfigError: one of the files is there already (none is written then), or ``requirement`` is none.
-        DataError: ``folder`` cannot be written.
-    """
+    version); ``lfs`` keeps samples in Git LFS. Raises ConfigError: one of the files is there already (none is written then), or
+    ``requirement`` is none. Raises DataError: ``folder`` cannot be written."""
     wanted = requirement or f"lm-factuality=={__version__}"
     if not _REQUIREMENT.fullmatch(wanted):
         raise ConfigError(f"--suite {wanted!r}: expected what pip installs, such as lm-factuality=={__version__}")

@@ -13,15 +13,17 @@ from lm_factuality.ground.errors import ConfigError
 
 _ESCAPES: Mapping[str, str] = {r"\n": "\n", r"\t": "\t", r"\\": "\\"}
 _AS_JSON = """--model_args '{"answer": "..."}'"""
+_RULES: Mapping[str, Callable[[str], float]] = {
+    "random": lambda text: 0.0,
+    "shortest": lambda text: -len(text.encode("utf-8")),
+    "spacing": lambda text: spaces_before_punctuation(text),
+}
 
 
 class ConstantAnswer(LM):  # type: ignore[misc]
     """lm_eval model ``constant-answer``; ``answer`` is what it generates, with ``\\n``, ``\\t`` and ``\\\\`` for a line break, a
-    tab and a backslash. An answer ends before the first stop string that it holds, as a model's would.
-
-    Raises:
-        ConfigError: no answer, or one that lm_eval's command line has read as something else than text.
-    """
+    tab and a backslash. An answer ends before the first stop string that it holds, as a model's would. Raises ConfigError: no
+    answer, or one that lm_eval's command line has read as something else than text."""
 
     def __init__(self, answer: Any = None, **_: Any) -> None:
         super().__init__()
@@ -58,22 +60,11 @@ class ConstantAnswer(LM):  # type: ignore[misc]
         raise ConfigError("constant-answer generates and scores nothing; no baseline of the suite has a perplexity")
 
 
-_RULES: Mapping[str, Callable[[str], float]] = {
-    "random": lambda text: 0.0,
-    "shortest": lambda text: -len(text.encode("utf-8")),
-    "spacing": lambda text: spaces_before_punctuation(text),
-}
-
-
 class SurfaceBaseline(LM):  # type: ignore[misc]
     """lm_eval model ``surface-baseline``; ``rule`` is random, shortest, or spacing (most spaces before punctuation).
 
     Scores are no log-probabilities, only an order; equal ones are ordered by a hash of the text, so that ties are broken at
-    random and in the same way each time.
-
-    Raises:
-        ConfigError: no rule of that name.
-    """
+    random and in the same way each time. Raises ConfigError: no rule of that name."""
 
     def __init__(self, rule: str = "random", **_: Any) -> None:
         super().__init__()

@@ -2,8 +2,7 @@
 
 What is contrasted is computed at the positions of ``hf-tree``'s forest that need logits, so that these models, too, share what
 requests have in common. ``generate_until`` decodes with the method: it sees what the model's own logits processors leave, and
-sampling sees what it leaves.
-"""
+sampling sees what it leaves."""
 
 import abc
 import functools
@@ -26,12 +25,8 @@ from lm_factuality.models.tree.scorer import Engine
 class HFDecoding(HFTree):
     """``hf-tree`` with a ``method``, whose options it takes, over the model's logits and those of a ``source``.
 
-    ``fit`` sees config and tokenizer before any weights are read, ``prepare`` the model; both raise ConfigErrors. Where positions
-    cannot be shared, requests are scored one after the other, with one warning.
-
-    Raises:
-        ConfigError: options that cannot be used with this model.
-    """
+    ``fit`` sees config and tokenizer before any weights are read, ``prepare`` the model. Where positions cannot be shared,
+    requests are scored one after the other, with one warning. Raises ConfigError: options that cannot be used with this model."""
 
     kind: type[Method]
     method: Method

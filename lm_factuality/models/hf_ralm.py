@@ -1,8 +1,7 @@
 """lm_eval model ``hf-ralm``: a language model that is shown what a retriever finds, every few tokens.
 
 In-context RALM (Ram et al., 2023) as in FACTOR's sections 4.3 and 5.2, for every task of log-likelihoods: FACTOR, perplexity,
-lm_eval's own. All windows of a call are retrieved for at once and computed as one forest.
-"""
+lm_eval's own. All windows of a call are retrieved for at once and computed as one forest."""
 
 import logging
 from collections import Counter, defaultdict
@@ -11,15 +10,14 @@ from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from lm_eval.api.instance import Instance
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.settings import STRICT, Text, read_settings
-from lm_factuality.harness import retrieved
-from lm_factuality.harness.retrieved import Query
-from lm_factuality.models.evaluated import EvaluatedDocument, Exclusion, Owner, Search
+from lm_factuality.ground.settings import Strict, Text, read_settings
+from lm_factuality.harness import outputs
+from lm_factuality.harness.outputs import Query
 from lm_factuality.models.hf_tree import Answer, HFTree, TokenRequest
-from lm_factuality.models.ralm import Window, augment, windows
+from lm_factuality.models.ralm import EvaluatedDocument, Exclusion, Owner, Search, Window, augment, windows
 from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Hit
 from lm_factuality.retrieval.passages import Passage
@@ -27,15 +25,11 @@ from lm_factuality.retrieval.passages import Passage
 logger = logging.getLogger(__name__)
 
 _RENAMED = {"protocol": "insertion", "stride": "retrieval_stride"}
-
-
 Count = Annotated[int, Field(ge=1)]
 
 
-class Retrieval(BaseModel):
-    """The options beside those of ``hf-tree``; the class of the model says what they do."""
-
-    model_config = STRICT
+class Retrieval(Strict):
+    """The options beside those of ``hf-tree``; ``docs/models.md`` says what they do."""
 
     index: Annotated[Text, Field(description="a folder, made by: lm-factuality index build SOURCE --out FOLDER")]
     retrieval_stride: Count = 8
@@ -49,22 +43,13 @@ class Retrieval(BaseModel):
 
 
 class HFRALM(HFTree):
-    """``hf-tree`` with retrieval.
-
-    Of a continuation, ``retrieval_stride`` tokens at a time are predicted; the ``query_length`` tokens before them are searched
-    for in ``index``, a folder that ``lm-factuality index build`` has made; the ``num_documents`` best passages, the best one
-    nearest to the text, are prepended, title and text, cut to ``document_length`` tokens each. ``separator`` stands between a
-    passage and what follows. Passages count as part of the task's window, so that the model sees no more than without retrieval:
-    the beginning of the text gives way. With ``insertion=code`` the passage overwrites the beginning of the text instead, without
-    a separator, as in the authors' script. The evaluated document is not retrieved: ``exclude`` names by what a passage is
-    recognised, ``id:KEY``, ``title`` and ``overlap`` (``overlap_words`` in a row that it shares with the passage), joined by
-    ``+``; with a passage its whole article is left out (see ``lm_factuality.models.evaluated``).
-
-    ``retrieved`` has what was retrieved, and what was excluded and why, for each row by (task, lm_eval's number of the row).
-
-    Raises:
-        ConfigError, DataError: options or an index that cannot be used.
-    """
+    """``hf-tree`` with retrieval, whose options ``docs/models.md`` describes. Of a continuation ``retrieval_stride`` tokens at a
+    time are predicted; the ``query_length`` tokens before them are searched for, and the ``num_documents`` best passages are
+    prepended, title and text, the best one nearest to the text. They count as part of the task's window, so that the model sees
+    no more than without retrieval: the beginning of the text gives way. With ``insertion=code`` a passage overwrites it instead,
+    as in the authors' script. The evaluated document is not retrieved: with a passage that ``exclude`` recognises its whole
+    article is left out (``ralm``). ``retrieved`` has what was retrieved, and what was excluded and why, by (task, lm_eval's
+    number of the row). Raises ConfigError, DataError: options or an index that cannot be used."""
 
     name = "hf-ralm"
 
@@ -82,8 +67,8 @@ class HFRALM(HFTree):
             raise ConfigError(f"hf-ralm: {type(self.model).__name__} is not a decoder; passages are prepended to what it reads")
         self._leave_room(self.max_length, "model's")
         self._document_tokens: dict[int, list[int]] = {}
-        self.retrieved: retrieved.Rows = {}
-        retrieved.latest = self.retrieved
+        self.retrieved: outputs.Rows = {}
+        outputs.latest_retrieved = self.retrieved
 
     @property
     def cache_identity(self) -> str:
@@ -141,11 +126,7 @@ class HFRALM(HFTree):
         self, cut: Sequence[Window], sources: Sequence[Instance | None], limits: Sequence[int | None]
     ) -> list[tuple[list[int], list[int]]]:
         """(context with what was retrieved, targets) of each window, in tokens; one search for all. ``sources`` and ``limits``
-        (of all tokens of a window) are those of the requests.
-
-        Raises:
-            ConfigError: a limit leaves no room for text.
-        """
+        (of all tokens of a window) are those of the requests. Raises ConfigError: a limit leaves no room for text."""
         for limit in limits:
             if limit is not None:
                 self._leave_room(limit, "task's window of")
@@ -224,11 +205,8 @@ class HFRALM(HFTree):
         return encoded
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
-        """lm_eval's request type, in the windows that HFLM makes; retrieved passages take room in each.
-
-        Returns:
-            For each text the sum of its tokens' log-probabilities, in nats.
-        """
+        """lm_eval's request type, in the windows that HFLM makes, in each of which retrieved passages take room: the sum of each
+        text's log-probabilities, in nats."""
         return self._roll(
             requests, lambda parts, sources: self.loglikelihood_of_sources(parts, sources, [None] * len(parts), disable_tqdm)
         )

@@ -1,5 +1,4 @@
-"""lm_eval models ``hf-tree``: what ``hf`` computes, each distinct token position of all requests once; and ``hf-prefix-free``:
-the same without the prefix."""
+"""lm_eval models ``hf-tree``: ``hf`` with each distinct token position computed once; ``hf-prefix-free``: without prefixes."""
 
 import contextlib
 import functools
@@ -18,27 +17,24 @@ from lm_factuality.harness import requests as request_types
 from lm_factuality.harness.internals import internal, lacks
 from lm_factuality.models.tree.cached import Rescore
 from lm_factuality.models.tree.forest import Forest, plant
-from lm_factuality.models.tree.scorer import Budget, Engine, Scores, choose_engine, score
-from lm_factuality.models.tree.side_by_side import score_side_by_side
+from lm_factuality.models.tree.scorer import Budget, Engine, Scores, choose_engine, score, score_side_by_side
 
 logger = logging.getLogger(__name__)
 
 TokenRequest = tuple[tuple[str, str] | None, list[int], list[int]]
 Answer = tuple[float, bool]
 
-_AUTO_TOKENS = {"cpu": 4096}  # tokens of a forward pass to begin with under batch_size=auto
-_AUTO_TOKENS_OF_ACCELERATORS = 65536
+_AUTO_TOKENS, _AUTO_TOKENS_OF_ACCELERATORS = 4096, 65536  # of a forward pass to begin with under batch_size=auto
 _MIN_TARGETS = 512  # positions that may need logits in any forward pass, and ...
-_SHARE_OF_TARGETS = 8  # ... one of so many in a large one
+_SHARE_OF_TARGETS = 8  # ... one of so many in a large one; on accelerators, as many as have ...
+_LOGITS_OF_ACCELERATORS = 1 << 30  # ... so many logits
 
 
 class HFTree(HFLM):  # type: ignore[misc]
-    """HFLM with its options and its scores; log-likelihood requests are computed as a forest of tokens.
-
-    ``batch_size`` is, as in HFLM, the number of inputs as long as the longest that a forward pass may hold; it is filled with
-    distinct tokens. With ``auto`` a pass begins large and is halved when memory runs out, as it is under any batch size. Models
-    whose positions cannot be shared (state-space, hybrid, encoder-decoder) are scored as HFLM does, with one warning.
-    """
+    """HFLM with its options and its scores; log-likelihood requests are computed as a forest of tokens. ``batch_size`` is, as in
+    HFLM, the number of inputs as long as the longest that a forward pass may hold; it is filled with distinct tokens. With
+    ``auto`` a pass begins large and is halved when memory runs out, as it is under any batch size. Models whose positions cannot
+    be shared (state-space, hybrid, encoder-decoder) are scored as HFLM does, with one warning."""
 
     name = "hf-tree"
 
@@ -91,8 +87,7 @@ class HFTree(HFLM):  # type: ignore[misc]
         return torch.get_num_threads() if self.device.type == "cpu" else 1
 
     def _fit(self, requests: Sequence[TokenRequest]) -> tuple[list[list[int]], list[int]]:
-        """Token sequences, of which what does not fit the model is cut from the left as HFLM does, and the number of their last
-        tokens that are asked for."""
+        """Token sequences, cut from the left as in HFLM where they do not fit, and how many last tokens are asked for."""
         sequences = [[*context, *continuation] for _, context, continuation in requests]
         for _, context, continuation in requests:
             if not context or not continuation or len(continuation) > self.max_length:
@@ -108,10 +103,13 @@ class HFTree(HFLM):  # type: ignore[misc]
         return [sequence[-(self.max_length + 1) :] for sequence in sequences], num_targets
 
     def _budget(self, forest: Forest) -> Budget:
-        auto = _AUTO_TOKENS.get(self.device.type, _AUTO_TOKENS_OF_ACCELERATORS)
+        auto = _AUTO_TOKENS if self.device.type == "cpu" else _AUTO_TOKENS_OF_ACCELERATORS
         longest = int(forest.depth.max(initial=0)) + 1
         tokens = auto if self.batch_size == "auto" else int(self.batch_size) * longest
-        return Budget(tokens, max(_MIN_TARGETS, tokens // _SHARE_OF_TARGETS))
+        targets = tokens // _SHARE_OF_TARGETS
+        if self.device.type != "cpu":
+            targets = _LOGITS_OF_ACCELERATORS // int(self.model.get_input_embeddings().weight.shape[0])
+        return Budget(tokens, max(_MIN_TARGETS, targets))
 
     @contextlib.contextmanager
     def _forward_context(self) -> Iterator[None]:
@@ -127,11 +125,7 @@ class HFTree(HFLM):  # type: ignore[misc]
             yield lambda position: bar.update(int(np.searchsorted(last, position)) - bar.n)
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
-        """As HFLM, with the windows of all texts in one forest.
-
-        Returns:
-            For each text the sum of its tokens' log-probabilities, in nats.
-        """
+        """As HFLM, with the windows of all texts in one forest: the sum of each text's log-probabilities, in nats."""
         if self.engine is None:
             totals: list[float] = super().loglikelihood_rolling(requests, disable_tqdm=disable_tqdm)
             return totals
@@ -161,11 +155,9 @@ class HFTree(HFLM):  # type: ignore[misc]
 
 
 class HFPrefixFree(HFTree):
-    """``hf-tree`` with an empty context in the place of every request's own; texts without one are scored as they are.
-
-    What it still gets right, a benchmark gives away without its documents: by common knowledge, or by how likely a sentence
-    sounds on its own.
-    """
+    """``hf-tree`` with an empty context in the place of every request's own; texts without one are scored as they are. What it
+    still gets right, a benchmark gives away without its documents: by common knowledge, or by how likely a sentence sounds on its
+    own."""
 
     name = "hf-prefix-free"
 
@@ -178,10 +170,7 @@ class HFPrefixFree(HFTree):
         return request_types.scored_loglikelihood(self, list(map(_without_context, requests)), disable_tqdm)
 
     def word_answers(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Any]:
-        """
-        Raises:
-            ModelError: always: the context of a question is the question.
-        """
+        """Raises ModelError: always: the context of a question is the question."""
         raise ModelError("hf-prefix-free answers no questions, which are all in the context that it leaves out; use hf-tree")
 
 

@@ -12,7 +12,7 @@ from lm_factuality.benchmarks.asked import SKIP
 from lm_factuality.benchmarks.declaration import Table
 from lm_factuality.ground.agreement import Measure, agreeing, coefficient, cohen, fleiss, krippendorff, ratio, share
 from lm_factuality.ground.errors import ConfigError, did_you_mean
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.plots import new_figure, save_figure
 from lm_factuality.ground.settings import Number
 from lm_factuality.people.labels import Entry, Key, Labels
@@ -20,6 +20,9 @@ from lm_factuality.people.labels import Entry, Key, Labels
 Figures = dict[str, dict[str, dict[str, Number]]]
 """Published values as they are printed, by table, column and row (cells with `` | `` between them), as in
 ``configs/reproduce/people_figures.yaml``."""
+ALL, UNDECIDED = "all", "undecided"  # groups: every item, and those that people did not decide
+JUDGE, TOGETHER = "(judge)", "(people together)"  # who answers besides people, by names that none of these has
+AGREEMENT = "agreement, %"
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,7 @@ def draw(cells: Sequence[Cell], columns: Sequence[str], what: str, path: Path) -
 
 
 def tables_of(cells: Sequence[Cell], figures: Figures) -> Iterator[Table]:
-    """The tables of ``tables.yaml`` that have cells, with a column for each column of these. Published figures are added that
-    share a row or a column with them."""
+    """The tables of ``tables.yaml`` that have cells, and published figures that share a row or a column with these."""
     for name, about in load_yaml(__package__, "tables.yaml").items():
         found = {(cell.row, cell.column): cell.shown for cell in cells if cell.table == name}
         rows, columns = dict.fromkeys(row for row, _ in found), dict.fromkeys(column for _, column in found)
@@ -75,11 +77,6 @@ def tables_of(cells: Sequence[Cell], figures: Figures) -> Iterator[Table]:
         lines = [(*row, *(found.get((row, column), "") for column in columns)) for row in rows]
         if found:
             yield Table(about["title"], (*about["rows"], *(f"#{column}" for column in columns)), lines, (about["note"], ""))
-
-
-ALL, UNDECIDED = "all", "undecided"  # groups: every item, and those that people did not decide
-JUDGE, TOGETHER = "(judge)", "(people together)"  # who answers besides people, by names that none of these has
-AGREEMENT = "agreement, %"
 
 
 @dataclass(frozen=True)
@@ -98,8 +95,7 @@ def agreement_of(key: Key, labels: Labels, by: str = "") -> list[Cell]:
     ``people``: the agreement of two of them on an item, Fleiss' kappa over the items that as many answered as any, alpha over all
     with two answers. ``pairs``: two people, one and the same again, or people and the judge, who has a sensitivity to what people
     call wrong, and a specificity to what they call right. ``answers``: what most say. ``left out``: skipped answers, and items
-    with one answer, no majority, no answer at all, or no verdict. Shares count items by their weights. Raises ConfigError: there
-    are no such groups."""
+    with one answer, no majority, no answer at all, or no verdict. Shares are weighted. Raises ConfigError: no such groups."""
     known = [*sorted({name for entry in key.items for name in entry.strata}), *key.questions]
     if by and by not in known:
         raise ConfigError(f"--by {by!r}: expected one of {', '.join(known)}{did_you_mean(by, known)}")
@@ -165,8 +161,7 @@ def _share(values: Iterable[tuple[_Looked, float]]) -> Measure:
 
 
 def _pairs(key: Key, people: Sequence[str], about: tuple[str, str], looked: Sequence[_Looked]) -> Iterator[Cell]:
-    """Every two people, everybody with themselves, and the judge with all together and, if there are several people, each. Of a
-    group only all together and the judge."""
+    """Every two people, each with themselves, the judge with all and, of several, each; of a group the judge with all."""
     benchmark = find_benchmark(key.benchmark)
     questions = benchmark.people.questions if benchmark and benchmark.people else ()
     options = [option for each in questions if each.name == about[0] for option in each.options]

@@ -1,5 +1,4 @@
-"""Scores corrected for the judge by what people said of some samples (see ``lm_factuality.ground.ppi``), and how many
-labels bring an interval to a width."""
+"""Scores corrected for the judge by people's labels (``lm_factuality.ground.ppi``), and how many labels a width takes."""
 
 import math
 from collections import Counter
@@ -22,8 +21,8 @@ from lm_factuality.ground.statistics import Z95
 from lm_factuality.harness.outputs import Corrected, TaskResult
 from lm_factuality.harness.samples import read_samples
 from lm_factuality.people.labels import Key, Labels, read_key, read_labels
-from lm_factuality.people.units import units_of_run
-from lm_factuality.results.corrected import Correction
+from lm_factuality.people.sheet import units_of_run
+from lm_factuality.results.read import Correction
 
 FEWEST = 10  # labelled samples with a part in a score, from which it is corrected
 _UNSCORED = "without a verdict, and with nothing to ask people"
@@ -136,8 +135,7 @@ def units_of(rows: Sequence[Row], name: str) -> Units:
 
 @dataclass(frozen=True)
 class Plan:
-    """By stratum how many units there are, have labels, and should get some. ``now`` is the width of the interval, ``reached``
-    the one with all these labels."""
+    """By stratum: units, labels, labels to add; the interval's width ``now``, and the one ``reached`` with all these labels."""
 
     strata: Mapping[str, tuple[int, int, int]]
     now: float
@@ -150,8 +148,7 @@ def plan_labels(rows: Sequence[Row], score: Score, width: float) -> Plan:
 
     To the first order the variance of a corrected score is the one that all labels would leave, since the samples are some of
     many, and for each stratum of N units with n labels N² (1/n - 1/N) times the variance of what people say minus lambda times
-    what the judge says. The fewest labels are in proportion to N and the root of that variance. Raises DataError: their labels do
-    not give the score an interval."""
+    what the judge says. The fewest labels go by N times the root of that variance. Raises DataError: these give no interval."""
     units = units_of(rows, score.name)
     is_asked = units.labelled & np.array([row.is_asked for row in rows])
     value = value_of(score, units.judged.shape[1])

@@ -18,6 +18,9 @@ from lm_factuality.ground.records import read_text, short, to_model
 from lm_factuality.ground.tables import read_table
 
 _KEY = "expected the NAME.key.json that 'lm-factuality people sheet' wrote beside the sheet"
+COLUMNS = ("sheet", "number", "question", "answer", "person", "note")
+BESIDE = ("ask", "options", "text", "beside")  # columns of the CSV that people read and nobody reads back
+_EXPECTED = "expected the CSV or JSON that the page of a sheet exports, or the sheet's CSV file with answers filled in"
 
 
 @dataclass(frozen=True)
@@ -99,11 +102,6 @@ def read_key(path: Path) -> Key:
     return key
 
 
-COLUMNS = ("sheet", "number", "question", "answer", "person", "note")
-BESIDE = ("ask", "options", "text", "beside")  # columns of the CSV that people read and nobody reads back
-_EXPECTED = "expected the CSV or JSON that the page of a sheet exports, or the sheet's CSV file with answers filled in"
-
-
 @dataclass(frozen=True)
 class Label:
     """The answer of a person to an item of the sheet."""
@@ -116,8 +114,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Labels:
-    """All answers. ``decided`` is what people together say: by unit and item the answer that most gave of those who could tell;
-    an item with a tie is not in it."""
+    """All answers; ``decided``: by unit and item what most people say who could tell, items with a tie left out."""
 
     labels: tuple[Label, ...]
     decided: Mapping[tuple[int, str], Mapping[str, str]]
@@ -125,8 +122,7 @@ class Labels:
 
 def read_labels(paths: Sequence[Path], key: Key) -> Labels:
     """The answers in all files, held against the key of their sheet. An item that a person saw twice counts once in ``decided``,
-    as it was answered first. Raises DataError: a file cannot be read, or lines are no labels of this sheet: every problem of all
-    files."""
+    as first answered. Raises DataError: files that cannot be read, and lines that are no labels of this sheet, all of them."""
     known = {str(entry.number): entry for entry in key.items}
     found: dict[tuple[int, str], tuple[Label, str]] = {}
     problems: list[str] = []
@@ -172,7 +168,6 @@ def _wrong_header(header: Sequence[str]) -> str:
 
 
 def _label(line: Any, sheet: str, known: Mapping[str, Entry]) -> Label | str:
-    """A label, or all that is wrong with it."""
     if not isinstance(line, Mapping):
         return f"found {short(line)}, expected an object with the keys {', '.join(COLUMNS)}"
     said = {name: "" if line.get(name) is None else str(line[name]).strip() for name in COLUMNS}

@@ -29,8 +29,7 @@ Both: TypeAlias = tuple[Measured, Measured]
 
 
 def read_both(paths: Sequence[Path], key: Key, labels: Labels) -> list[Both]:
-    """What the responses of the sheet's runs score, where people's answers decide that. Raises DataError: ``paths`` have not all
-    of the samples that the sheet was made of."""
+    """What responses of the sheet's runs score, where people decide that. Raises DataError: ``paths`` lack samples of it."""
     found = []
     wanted = {(source.task, source.samples_sha256): source.model for source in key.sources}
     for file in read_results_files(paths):
@@ -47,7 +46,6 @@ def read_both(paths: Sequence[Path], key: Key, labels: Labels) -> list[Both]:
 
 
 def _measured(model: str, parts: Mapping[str, Counts]) -> Measured:
-    """The scores of a response that are means over responses."""
     return Measured(model, "", "", {name: part[0] / part[1] for name, part in parts.items() if len(part) == 2 and part[1]})
 
 
@@ -113,7 +111,6 @@ def responses_of(both: Sequence[Both], scores: Sequence[Score]) -> Iterator[Cell
 
 
 def _pairs(both: Sequence[Both], name: str, models: Sequence[str]) -> list[tuple[float, float]]:
-    """The values of people and judge, of responses for which both have one."""
     values = ((one.values.get(name), other.values.get(name)) for one, other in both if one.model in models)
     return [(one, other) for one, other in values if one is not None and other is not None]
 

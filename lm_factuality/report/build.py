@@ -1,5 +1,4 @@
-"""A report as a folder of files, put in place whole: of each model and task the newest run, and what a reader has to know before
-any figure."""
+"""A report as a folder, put in place whole: of each model and task the newest run, and what to know before any figure."""
 
 import json
 import math
@@ -57,12 +56,8 @@ class Page:
 
 
 def build_report(paths: Sequence[Path], out: Path, title: str = "Factuality report") -> Built:
-    """Writes the report of all results below ``paths`` into the folder ``out``. An earlier report there is replaced when the
-    new one is whole.
-
-    Raises:
-        DataError: there are no results, a file cannot be used, or ``out`` exists and is no report.
-    """
+    """Writes the report of all results below ``paths`` into the folder ``out``. An earlier report there is replaced when the new
+    one is whole. Raises DataError: there are no results, a file cannot be used, or ``out`` exists and is no report."""
     with whole_folder(out, MARK) as part:
         chosen = choose(paths)
         pages = _write(chosen, part, title)
@@ -113,7 +108,6 @@ def _write_own_pages(chosen: Chosen, folder: Path) -> dict[tuple[str, str], str]
 
 
 def _pages(chosen: Chosen, data: Sequence[TaskData], title: str) -> Iterator[Page]:
-    """The pages that these runs have, in the order of the navigation."""
     first = {
         "chosen": chosen,
         "notes": _notes(chosen.entries),
@@ -169,18 +163,13 @@ def _judges(chosen: Chosen, benchmarks: Sequence[Benchmark]) -> Iterator[Markup]
 
 
 def _browsed(chosen: Chosen, data: Sequence[TaskData]) -> dict[str, Any]:
-    """What the script of the sample browser reads."""
     tasks = [
         {
-            "id": each.id,
-            "task": each.task,
+            **{key: getattr(each, key) for key in ("id", "task", "models", "rows", "facets")},
             "kind": each.benchmark.kind,
             "words": each.samples.outcomes,
             "margin": each.samples.margin,
             "facet": each.samples.facet,
-            "models": each.models,
-            "rows": each.rows,
-            "facets": each.facets,
             "pages": {model: page for (task, model), page in chosen.own_pages.items() if task == each.task},
         }
         for each in data
@@ -189,11 +178,7 @@ def _browsed(chosen: Chosen, data: Sequence[TaskData]) -> dict[str, Any]:
 
 
 def choose(paths: Sequence[Path]) -> Chosen:
-    """The runs of all results files that ``paths`` name.
-
-    Raises:
-        DataError: a path has no results, or a file is none of lm_eval's, or no file holds a task.
-    """
+    """The runs of all results files that ``paths`` name. Raises DataError: a path without results, or a file without tasks."""
     files = read_results_files(paths)
     newest: dict[tuple[str, str, str], tuple[ResultsFile, TaskResult]] = {}
     notes = []
@@ -259,7 +244,6 @@ def _notes(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
 
 
 def _listed(entries: Sequence[Entry], most: int = 6) -> str:
-    """Models and tasks in a sentence."""
     tasks = dict.fromkeys(entry.result.task for entry in entries)
     models = dict.fromkeys(entry.model.label for entry in entries)
     is_whole = len(entries) == len(tasks) * len(models)

@@ -2,8 +2,7 @@
 
 A file calls ``lmf.put(name, content)``: a page opened from a disk may run a script beside it, but not read a file. Per task there
 is ``docs`` (what rows are called) and, in chunks of ``CHUNK`` rows, the texts that all models share; per task and model what
-became of each row, and in chunks the details. So the first view is small however long the texts are.
-"""
+became of each row, and in chunks the details. So the first view is small however long the texts are."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -18,9 +17,9 @@ from lm_factuality.benchmarks.chosen import LEAST_ROWS, Chosen, Entry, Model
 from lm_factuality.benchmarks.declaration import Benchmark, Samples, Score, undeclared
 from lm_factuality.benchmarks.pairs import Pair, Scored, compare_all, compared_scores, row_of, stderr_of
 from lm_factuality.benchmarks.rows import Counts, SampleRow
+from lm_factuality.ground.errors import Reason, reasons_of
 from lm_factuality.ground.files import write_text
 from lm_factuality.ground.html import as_data
-from lm_factuality.ground.reasons import Reason, reasons_of
 from lm_factuality.harness.samples import samples_of
 
 CHUNK = 250
@@ -46,11 +45,7 @@ class TaskData:
 
 
 def write_data(chosen: Chosen, folder: Path) -> list[TaskData]:
-    """Writes the files of every task that has samples into ``folder``; returns what they hold.
-
-    Raises:
-        DataError: samples cannot be read, or the folder cannot be written.
-    """
+    """Writes the files of every task with samples into ``folder``; returns what they hold. Raises DataError: it cannot."""
     found = []
     for number, task in enumerate(chosen.tasks):
         kept = [entry for entry in chosen.of_task(task) if entry.result.samples]
@@ -149,14 +144,8 @@ def page_data(models: Sequence[Model], data: Sequence[TaskData]) -> dict[str, An
                 "right": each.samples.right,
                 "models": each.models,
                 "metrics": [
-                    {
-                        "name": score.name,
-                        "label": score.label,
-                        "scale": score.times,
-                        "higher": score.higher,
-                        "digits": score.digits,
-                        "unit": "%" if score.times == 100 else "",
-                    }
+                    {key: getattr(score, key) for key in ("name", "label", "higher", "digits")}
+                    | {"scale": score.times, "unit": "%" if score.times == 100 else ""}
                     for score in scores_of(each)
                 ],
             }

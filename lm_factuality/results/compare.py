@@ -1,6 +1,6 @@
-"""Results beside each other and beside published figures, a table a benchmark."""
+"""Results beside each other and beside published figures, a table a benchmark; and how sure differences of models are."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,22 +9,28 @@ from tqdm import tqdm
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.chosen import Figure, figure, headline, newest
 from lm_factuality.benchmarks.declaration import Benchmark, Published, Run, Score, Table
-from lm_factuality.benchmarks.pairs import compared_scores, scored_rows
+from lm_factuality.benchmarks.pairs import Pair, compare_all, compared_scores, scored_rows, written
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.model_names import short_name
 from lm_factuality.ground.suite import read_config
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
-from lm_factuality.results.paired import HOW, pair_tables
 from lm_factuality.results.read import read_results_files
+
+_MOST_MODELS = 3  # of which tables have all scores, not only the headline
+_ALPHA = 0.05
+_COLUMNS = ("score", "A", "B", "#A - B", "#95% interval", "#p", "#p, Holm", "better", "#detectable", "#rows")
+HOW = (
+    "A - B over the rows that both have a score on, shares in percentage points.",
+    "p: two-sided randomisation test that swaps the two models' answers to whole clusters (documents, responses or names); where "
+    "a cluster is one row, right or wrong, it is McNemar's exact test. Holm: corrected for all pairs of models in one score.",
+    "better: by the corrected p below 0.05. detectable: the smallest true difference that one such test finds with 80% power, "
+    "(1.96 + 0.84) standard errors of the paired difference.",
+)
 
 
 def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     """Every task of a declared benchmark in lm_eval's results files, and what is left out and why; a folder stands for all
-    ``results_*.json`` below it.
-
-    Raises:
-        DataError: a path without results, or a file or samples that lm_eval did not write.
-    """
+    ``results_*.json`` below it. Raises DataError: a path without results, or a file or samples that lm_eval did not write."""
     found, left_out = [], dict[str, None]()
     for file in read_results_files(paths):
         for task in file.tasks:
@@ -42,11 +48,7 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
 
 def read_published(path: Path) -> list[Published]:
     """The figures of a YAML with a list ``figures``; an entry gives its value as ``percent`` or, of a perplexity, ``value``, or
-    the values of several metrics as ``scores``.
-
-    Raises:
-        ConfigError: no such file, or an entry that is not a figure.
-    """
+    the values of several metrics as ``scores``. Raises ConfigError: no such file, or an entry that is not a figure."""
     loaded = read_config(path)
     if not isinstance(loaded, dict) or not isinstance(loaded.get("figures"), list):
         raise ConfigError(f"{path}: no list 'figures'; expected a file such as configs/reproduce/factor_figures.yaml")
@@ -70,11 +72,7 @@ def tables(
 ) -> Iterable[Table]:
     """For each benchmark its headline scores beside the published ones, the differences of its pairs of models, then what it
     compares besides; ``source`` is where the published figures were read, ``scores`` are those to compare pairs by (see
-    ``pair_tables``).
-
-    Raises:
-        ConfigError: no run has one of ``scores``.
-    """
+    ``pair_tables``). Raises ConfigError: no run has one of ``scores``."""
     if scores:
         _check_scores(scores, runs)
     has_pairs = False
@@ -105,11 +103,8 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
 
 
 def draw(runs: Sequence[Run], figures: Sequence[Published], folder: Path, file_format: str) -> tuple[list[Path], list[str]]:
-    """The plots of all benchmarks that have some: the files that were written, and notes on what is in none.
-
-    Raises:
-        DataError: ``folder`` is a file or cannot be written to.
-    """
+    """The plots of all benchmarks that have some: the files that were written, and notes on what is in none. Raises DataError:
+    ``folder`` is a file or cannot be written to."""
     written, notes = [], []
     for benchmark in all_benchmarks():
         if benchmark.comparison is not None:
@@ -172,8 +167,7 @@ def _other_rows(runs: Sequence[Run], figures: Sequence[Published]) -> list[tuple
 
 
 def _match(run: Run, metric: str, figures: Sequence[Published]) -> Published | None:
-    """The published figure for a result: same task, metric, protocol and decoding, and the same model by name, with or
-    without the organisation."""
+    """The published figure for a result: same task, metric, protocol, decoding and model, whatever its organisation."""
     wanted = run.task.task, metric, run.protocol, run.file.variant, short_name(run.file.model)
     return next(
         (each for each in figures if (each.task, each.metric, each.protocol, each.decoding, short_name(each.model)) == wanted),
@@ -182,7 +176,6 @@ def _match(run: Run, metric: str, figures: Sequence[Published]) -> Published | N
 
 
 def _with_interval(found: Figure | None, score: Score) -> tuple[str, str]:
-    """A value, withheld where it is of too few rows, and its interval."""
     if found is None:
         return "none", ""
     between = "" if found.low is None or found.high is None else score.between(found.low, found.high)
@@ -230,3 +223,38 @@ def _bounds(benchmark: Benchmark, task: TaskResult) -> str:
         return ""
     low, high = (f"{score.times * each:.{score.digits}f}" for each in (worst, best))
     return f", {name} between {low} and {high} if they were wrong or right"
+
+
+def pair_tables(benchmark: Benchmark, runs: Sequence[Run], scores: Sequence[str] | None = None) -> Iterator[Table]:
+    """A table for each task of which two of ``runs`` kept samples: every pair of models in each score that tables show, of many
+    models in the headline, or in ``scores``."""
+    for task in sorted({run.task.task for run in runs}):
+        here = sorted((run for run in runs if run.task.task == task), key=lambda run: run.label)
+        able = [run for run in here if run.scored]
+        without = ", ".join(run.label for run in here if not run.scored)
+        missing = f"{task}: without samples (--log_samples) and scored rows no difference can be tested: {without}"
+        if len(able) < 2:
+            if len(here) > 1 and without and benchmark.samples is not None:
+                yield Table("", (), (), [missing])
+            continue
+        of_all = compared_scores(benchmark, sorted({name for run in able for name in run.scored}))
+        wanted = scores or (
+            [score.name for score in benchmark.shown] if len(able) <= _MOST_MODELS else [headline(able[0].task) or ""]
+        )
+        rows, notes = [], [missing] if without else []
+        for score in [each for each in of_all if each.name in wanted]:
+            scored = {run.label: run.scored[score.name] for run in able if score.name in run.scored}
+            pairs = compare_all(scored, score, {run.label: run.task.metrics for run in able})
+            rows += [_pair_row(score, *models, pair) for models, pair in pairs.items()]
+            notes += [f"{score.name}: {score.note}"] if pairs and score.note else []
+        if not scores and len(able) > _MOST_MODELS:
+            notes.append(f"Other scores by --scores: {', '.join(score.name for score in of_all if score.name not in wanted)}")
+        if rows:
+            yield Table(f"\nPairs of models on {task}, row by row", _COLUMNS, rows, notes)
+
+
+def _pair_row(score: Score, one: str, other: str, pair: Pair) -> tuple[str, ...]:
+    *tested, least = written(pair, score)
+    is_clear = pair.adjusted is not None and pair.adjusted < _ALPHA
+    better = ("A" if (pair.difference > 0) == score.higher else "B") if is_clear else ""
+    return score.name, one, other, *tested, better, least, f"{pair.n:,}"

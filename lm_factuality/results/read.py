@@ -1,4 +1,4 @@
-"""Reading lm_eval's results files as it wrote them."""
+"""lm_eval's results files as it wrote them, and ``corrected_TASK_DATE.json`` beside them: scores that people's labels correct."""
 
 import datetime
 import logging
@@ -6,16 +6,28 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
 
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.files import parse_json
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.files import not_finite, parse_json, sha256_of, write_json
+from lm_factuality.ground.packages import load_yaml
+from lm_factuality.ground.records import read_text, to_model
 from lm_factuality.ground.statistics import NOT_DEFINED
-from lm_factuality.harness.outputs import OTHER, ResultsFile, TaskResult, date_in_name, number_of, samples_beside
-from lm_factuality.results.corrected import corrected_scores
+from lm_factuality.harness.outputs import (
+    OTHER,
+    Corrected,
+    ResultsFile,
+    TaskResult,
+    beside,
+    date_in_name,
+    number_of,
+    samples_beside,
+)
 
+_AGAIN = "delete it, or make it again by lm-factuality people correct"
 logger = logging.getLogger(__name__)
 
 _BACKENDS = load_yaml(__package__, "backends.yaml")
@@ -24,14 +36,58 @@ PLAIN_BACKENDS: frozenset[str] = frozenset(_BACKENDS["plain"])
 _LOADING: frozenset[str] = frozenset(_BACKENDS["loading"])  # arguments that say how a checkpoint is loaded and run
 
 
+class Correction(BaseModel):
+    """The corrected ``scores`` of a ``task``, by name. ``samples``, ``key`` and ``labels`` are the SHA-256 of these files;
+    ``left_out`` counts what is not in the scores, and ``without`` says which scores have no correction, and why."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal[1] = 1
+    suite_version: str
+    task: str
+    samples: str
+    key: str
+    labels: tuple[str, ...]
+    scores: Mapping[str, Corrected]
+    left_out: Mapping[str, int]
+    without: Mapping[str, str]
+
+
+def write_correction(correction: Correction, results: Path) -> Path:
+    """Writes it beside the results file of its run; returns where."""
+    path = results.with_name(f"corrected_{correction.task}_{date_in_name(results)}.json")
+    write_json(path, correction.model_dump())
+    return path
+
+
+def read_correction(path: Path) -> Correction:
+    """What ``write_correction`` wrote. Raises DataError: it did not."""
+    try:
+        content = parse_json(read_text(path, _AGAIN))
+        found = to_model(Correction, content)
+        wrong = [name for name, each in found.scores.items() if not each.low <= each.value <= each.high]
+        if wrong := [*not_finite(content), *wrong]:
+            raise ValueError(f"{wrong[0]}: no finite number inside its interval")
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: no corrected scores: {error}; {_AGAIN}") from error
+    return found
+
+
+def corrected_scores(results: Path, task: str, samples: Path | None) -> Mapping[str, Corrected]:
+    """The corrected scores of a task beside its results, if any. Raises DataError: unreadable, or of other samples."""
+    path = beside(results, f"corrected_{task}", ".json")
+    if path is None:
+        return {}
+    found = read_correction(path)
+    if found.task != task or samples is None or sha256_of(samples) != found.samples:
+        raise DataError(f"{path}: of other samples (SHA-256 {found.samples[:12]}) than the run has now; {_AGAIN}")
+    return found.scores
+
+
 def read_results_files(paths: Sequence[Path], with_corrected: bool = True) -> tuple[ResultsFile, ...]:
     """Every results file that ``paths`` name, each once, in the order of ``paths`` and in a folder by their place; a folder
     stands for all ``results_*.json`` anywhere below it. Scores that people's labels correct are read with them, unless they are
-    not wanted.
-
-    Raises:
-        DataError: a path without results, or a file that lm_eval did not write.
-    """
+    not wanted. Raises DataError: a path without results, or a file that lm_eval did not write."""
     found: dict[Path, None] = {}
     for path in paths:
         files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path]
@@ -42,11 +98,7 @@ def read_results_files(paths: Sequence[Path], with_corrected: bool = True) -> tu
 
 
 def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
-    """One results file, its tasks in lm_eval's order, without its groups.
-
-    Raises:
-        DataError: it cannot be read, or lm_eval did not write it.
-    """
+    """One results file, its tasks in lm_eval's order, without groups. Raises DataError: lm_eval did not write it."""
     try:
         content: Mapping[str, Any] = parse_json(path.read_text(encoding="utf-8"))
         found = to_results_file(path, content)
@@ -62,11 +114,7 @@ def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
 
 
 def date_of(file: ResultsFile) -> str:
-    """When a run began, in UTC.
-
-    Raises:
-        DataError: the file has a number that is no date.
-    """
+    """When a run began, in UTC. Raises DataError: the file has a number that is no date."""
     try:
         return datetime.datetime.fromtimestamp(file.date, datetime.timezone.utc).isoformat(timespec="seconds")
     except (OverflowError, ValueError, OSError) as error:
@@ -161,8 +209,7 @@ def _count(value: Any, name: str) -> int:
 
 
 def split_metrics(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
-    """(metrics, standard errors) of a task's results, by name without the filter; of a metric with several filters the first
-    one's. A score that is not defined is NaN."""
+    """(metrics, standard errors) of a task by name, of several filters the first's; NaN where a score is not defined."""
     metrics: dict[str, float] = {}
     stderrs: dict[str, float] = {}
     for key, value in values.items():

@@ -3,8 +3,7 @@ not follow from them; and what a results file says otherwise.
 
 What a model said is read from ``filtered_resps``: log-probabilities of choices and documents, outputs of FELM's judge. What a
 judge said is read from the verdict records there; nobody is asked again. What follows from a record, or has to be in it for the
-response that was given, is found again by the benchmark's ``recount``.
-"""
+response that was given, is found again by the benchmark's ``recount``."""
 
 import math
 from collections import defaultdict
@@ -38,11 +37,8 @@ class Recomputed:
 
 
 def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = None) -> Recomputed:
-    """The scores of ``task`` from its samples file, or from ``samples``, which are read once.
-
-    Raises:
-        DataError: there are no samples, they are not as this task writes them, or the task is none of the suite's.
-    """
+    """The scores of ``task`` from its samples file, or from ``samples``, which are read once. Raises DataError: there are no
+    samples, they are not as this task writes them, or the task is none of the suite's."""
     benchmark = find_benchmark(task.kind)
     if benchmark is None:
         raise DataError(f"{task.task}: not one of the suite's tasks, so its scores cannot be recomputed")

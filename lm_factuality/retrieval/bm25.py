@@ -2,8 +2,7 @@
 
 A text is split at everything that is neither letter nor digit, and lower-cased. Under the stemmer ``english`` the 33
 stopwords of Lucene are left out and the rest stemmed as Snowball does; ``none`` takes words as they are. Tantivy fixes
-k1 = 1.2 and b = 0.75, the defaults of Lucene, whose BM25 it computes; a passage's length is kept in one byte, as there.
-"""
+k1 = 1.2 and b = 0.75, the defaults of Lucene, whose BM25 it computes; a passage's length is kept in one byte, as there."""
 
 from __future__ import annotations
 
@@ -51,11 +50,8 @@ class BM25Parameters:
         """BM25 needs nothing that may be missing."""
 
     def write(self, folder: Path, passages: PassageStore) -> str:
-        """Makes the index of ``passages`` in ``folder``, or goes on with one; returns a sum of what it will find.
-
-        Raises:
-            DataError: no passage has a word, or the disk is full.
-        """
+        """Makes the index of ``passages`` in ``folder``, or goes on with one; returns a sum of what it will find. Raises
+        DataError: no passage has a word, or the disk is full."""
         (folder / FOLDER).mkdir(exist_ok=True)
         try:
             index = _index(self.stemmer, folder / FOLDER)
@@ -111,11 +107,9 @@ class Searcher:
         return cls(index, "english")
 
     def best(self, query: str, k: int) -> Ranking:
-        """The ``k`` best texts that have a word of ``query``, best first, equal ones by number.
-
-        Scores are rounded: what is equal must not depend on the order that terms are summed up in. Of equals Tantivy returns
-        any, so more are asked for until the last one is worse than the ``k``-th.
-        """
+        """The ``k`` best texts that have a word of ``query``, best first, equal ones by number. Scores are rounded: what is equal
+        must not depend on the order that terms are summed up in. Of equals Tantivy returns any, so more are asked for until the
+        last one is worse than the ``k``-th."""
         terms = sorted(Counter(self._analyzer.analyze(_encodable(query))).items())
         parts = [(Query.term_query(self._index.schema, _CONTENTS, term, "freq"), float(count)) for term, count in terms]
         asked = Query.boolean_query([(Occur.Should, Query.boost_query(part, count)) for part, count in parts])

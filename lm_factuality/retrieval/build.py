@@ -1,7 +1,6 @@
 """Making an index or a knowledge source in ``OUT.partial``, so that an interrupted build goes on where it ended; opening indexes.
 
-Passages are read first; then they are indexed, if it is an index.
-"""
+Passages are read first; then they are indexed, if it is an index."""
 
 import datetime
 import json
@@ -39,11 +38,8 @@ _APPEND = (
 
 
 def open_index(path: str | Path) -> Index:
-    """The index in the folder ``path``; sums are compared if it is under 64 MB, else sizes alone.
-
-    Raises:
-        DataError: there is none, or it is unfinished, truncated or altered; the text says which and what to do.
-    """
+    """The index in the folder ``path``; sums are compared if it is under 64 MB, else sizes alone. Raises DataError: there is
+    none, or it is unfinished, truncated or altered; the text says which and what to do."""
     folder = Path(path)
     manifest = read_manifest(folder)
     check_files(folder, manifest)
@@ -61,13 +57,10 @@ def build_index(
 ) -> Index:
     """Builds an index of the passages of ``sources`` in the folder ``out`` and opens it.
 
-    ``parameters`` says which kind (BM25 if None); ``words`` splits texts into passages of so many words. A build that
-    was interrupted goes on after what it has read and indexed when it is started again with the same arguments.
-
-    Raises:
-        ConfigError: ``out`` exists and ``overwrite`` is not set, or an argument makes no sense.
-        DataError: a source cannot be read, or an unfinished build in ``OUT.partial`` is of something else.
-    """
+    ``parameters`` says which kind (BM25 if None); ``words`` splits texts into passages of so many words. A build that was
+    interrupted goes on after what it has read and indexed when it is started again with the same arguments. Raises ConfigError:
+    ``out`` exists and ``overwrite`` is not set, or an argument makes no sense; DataError: a source cannot be read, or an
+    unfinished build in ``OUT.partial`` is of something else."""
     folder, names = Path(out), fields or Fields()
     if words is not None and words < 1:
         raise ConfigError(f"words is {words}, expected at least 1 word a passage")
@@ -129,12 +122,9 @@ def build_knowledge(
     """Writes the pages of ``sources`` to the SQLite file ``out`` and opens it.
 
     A row is a page, or a passage of one: rows of the same title are joined in their order by FActScore's separator. Every row
-    needs a title. A build that was interrupted goes on when it is started again with the same arguments.
-
-    Raises:
-        ConfigError: ``out`` exists and ``overwrite`` is not set, or it is one of the sources.
-        DataError: a source cannot be read, a row has no title, or the unfinished build in ``OUT.partial`` is of something else.
-    """
+    needs a title. A build that was interrupted goes on when it is started again with the same arguments. Raises ConfigError:
+    ``out`` exists and ``overwrite`` is not set, or it is one of the sources; DataError: a source cannot be read, a row has no
+    title, or the unfinished build in ``OUT.partial`` is of something else."""
     given = [sources] if isinstance(sources, str | Path) else sources
     path, names = Path(out), fields or Fields()
     if path.is_dir():
@@ -206,8 +196,7 @@ class _Rows:
 
 
 def _joined(passages: Sequence[Passage]) -> list[tuple[str, str]]:
-    """(title, text), titles without surrounding spaces; rows of one title are joined, so that a page in many passages is not
-    rewritten for each."""
+    """(title, text), rows of one title joined, so that a page in many passages is not rewritten for each."""
     pages: dict[str, list[str]] = {}
     for passage in passages:
         pages.setdefault(passage.title.strip(), []).append(passage.text)

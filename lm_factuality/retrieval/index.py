@@ -22,6 +22,9 @@ NAME = "manifest.json"
 PARTIAL = ".partial"
 _CHECKED_AT_OPENING = 64 << 20  # bytes of an index whose sums are compared each time it is opened
 _AGAIN = "build the index again: lm-factuality index build SOURCE --out {folder} --overwrite"
+Ranking = list[tuple[int, float]]  # numbers of passages and scores, best first, equal scores by number
+
+_FIRST_FETCH = 32  # passages that are looked at first where some may be excluded
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,8 @@ class IndexFile:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All that is known about an index without opening its files.
-
-    ``content`` is a sum of what an index finds: of its passages, and their vectors if it is dense. The files of two builds of
-    the same passages may differ, it does not.
-    """
+    """All that is known about an index without opening its files. ``content`` is a sum of what an index finds: of its passages,
+    and their vectors if it is dense. The files of two builds of the same passages may differ, it does not."""
 
     kind: Literal["bm25", "dense"]
     parameters: Mapping[str, Any]
@@ -56,11 +56,6 @@ class Manifest:
         content = {"format": self.format, "kind": self.kind, "parameters": dict(self.parameters), "content": self.content}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
-    @property
-    def size(self) -> int:
-        """Bytes of all files together."""
-        return sum(file.size for file in self.files)
-
 
 def list_files(folder: Path, exclude: str) -> tuple[IndexFile, ...]:
     """Every file in ``folder`` but ``exclude`` with its size and sum, in order of their names."""
@@ -75,11 +70,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of the index in ``folder``.
-
-    Raises:
-        DataError: there is no folder, it is no index or an unfinished one, or its manifest cannot be understood.
-    """
+    """The manifest of the index in ``folder``. Raises DataError: there is no index, or it is unfinished or not understood."""
     path, build = folder / NAME, "'lm-factuality index build SOURCE --out {}'"
     if not folder.is_dir():
         if (partial := folder.with_name(folder.name + PARTIAL)).is_dir():
@@ -98,18 +89,16 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def check_files(folder: Path, manifest: Manifest, sums: bool | None = None) -> None:
-    """Compares the files with the manifest: their sizes always, their sums if ``sums`` (None: if they are small).
-
-    Raises:
-        DataError: a file is missing, or not what was built.
-    """
+    """Compares the files with the manifest: their sizes always, their sums if ``sums`` (None: if they are small). Raises
+    DataError: a file is missing, or not what was built."""
     again = _AGAIN.format(folder=folder)
     for file in manifest.files:
         path = folder / file.name
         found = f"{path.stat().st_size} bytes" if path.is_file() else "missing"
         if found != f"{file.size} bytes":
             raise DataError(f"{path}: {found}, expected {file.size} bytes; copy the whole folder, or {again}")
-    for file in manifest.files if (manifest.size < _CHECKED_AT_OPENING if sums is None else sums) else ():
+    is_small = sum(file.size for file in manifest.files) < _CHECKED_AT_OPENING
+    for file in manifest.files if (is_small if sums is None else sums) else ():
         if (found := sha256_of(folder / file.name)) != file.sha256:
             raise DataError(
                 f"{folder / file.name}: altered since it was built: SHA-256 {found[:12]}..., expected "
@@ -127,11 +116,6 @@ def _parse(values: Any) -> Manifest:
     if any(Path(file.name).is_absolute() or ".." in Path(file.name).parts for file in manifest.files):
         raise ValueError("a file outside the folder")
     return manifest
-
-
-Ranking = list[tuple[int, float]]  # numbers of passages and scores, best first, equal scores by number
-
-_FIRST_FETCH = 32  # passages that are looked at first where some may be excluded
 
 
 @dataclass(frozen=True)
@@ -173,12 +157,8 @@ class Index(ABC):
     def retrieve(self, queries: Sequence[str], k: int, exclude: Exclude | None = None) -> list[list[Hit]]:
         """The ``k`` best passages for each query, best first, equal scores by number; fewer where fewer match.
 
-        A query without a known word has none. ``exclude(i, hit)`` says that ``hit`` is not wanted for
-        ``queries[i]``; the next best ones take its place. Queries that are equal are searched for once.
-
-        Raises:
-            ConfigError: ``k`` is less than 1.
-        """
+        A query without a known word has none. ``exclude(i, hit)`` says that ``hit`` is not wanted for ``queries[i]``; the next
+        best ones take its place. Queries that are equal are searched for once. Raises ConfigError: ``k`` is less than 1."""
         if k < 1:
             raise ConfigError(f"k is {k}, expected at least 1 passage per query")
         hits: list[list[Hit]] = [[] for _ in queries]

@@ -20,6 +20,10 @@ FORMAT = 1
 _MAGIC = b"SQLite format 3\0"
 _ENDS = 1 << 20  # bytes at either end of a file that its identity depends on
 _AGAIN = "copy the file again, or build it: lm-factuality knowledge build SOURCE --out FILE"
+SEPARATOR = "####SPECIAL####SEPARATOR####"  # FActScore's
+WORDS = 256  # of a passage; FActScore has as many tokens of RoBERTa
+_MARKS = ("<s>", "</s>")  # RoBERTa's, which FActScore leaves in its pages
+_PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-"})
 
 
 @dataclass(frozen=True)
@@ -38,17 +42,11 @@ class KnowledgeManifest:
 
 
 class Knowledge:
-    """Pages by title. Files that FActScore made have no manifest.
-
-    Titles are looked up as they are, then as ``titles.spellings`` has them.
-    """
+    """Pages by title. Files that FActScore made have no manifest. Titles are looked up as they are, then as ``titles.spellings``
+    has them."""
 
     def __init__(self, path: str | Path) -> None:
-        """Opens ``path`` for reading.
-
-        Raises:
-            DataError: no such file, no SQLite file with a table ``documents(title, text)``, or a build that was not finished.
-        """
+        """Opens ``path`` for reading. Raises DataError: no SQLite file with ``documents(title, text)``, or unfinished."""
         self.path = Path(path)
         _check_magic(self.path)
         self._connection = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
@@ -63,11 +61,7 @@ class Knowledge:
         self.manifest = self._read_manifest() if MANIFEST in tables else None
 
     def passages(self, title: str) -> list[str] | None:
-        """The passages of the page called ``title``, in their order; None if there is no such page.
-
-        Raises:
-            DataError: the file is damaged.
-        """
+        """The passages of the page called ``title``, in their order; None without one. Raises DataError: the file is damaged."""
         for spelling in spellings(title):
             for (text,) in self._rows(f"SELECT text FROM {TABLE} WHERE title = ?", spelling):  # noqa: S608
                 if not isinstance(text, str):
@@ -92,11 +86,7 @@ class Knowledge:
         return digest.hexdigest()[:16]
 
     def check(self) -> None:
-        """Reads the whole file: its structure, and whether it has as many pages as its manifest says.
-
-        Raises:
-            DataError: it does not.
-        """
+        """Reads the whole file. Raises DataError: it is damaged, or has not as many pages as its manifest says."""
         ((answer,),) = self._rows("PRAGMA integrity_check(1)")
         if answer != "ok":
             raise DataError(f"{self.path}: damaged: {answer}; {_AGAIN}")
@@ -142,11 +132,6 @@ def _check_magic(path: Path) -> None:
         raise DataError(f"{path}: not a SQLite file (it starts with {start[:16]!r}); {_AGAIN}")
 
 
-SEPARATOR = "####SPECIAL####SEPARATOR####"  # FActScore's
-WORDS = 256  # of a passage; FActScore has as many tokens of RoBERTa
-_MARKS = ("<s>", "</s>")  # RoBERTa's, which FActScore leaves in its pages
-
-
 def split_page(text: str) -> list[str]:
     """The passages of a page in their order, none of them empty. A passage that stands between separators stays as it is if it
     has at most ``WORDS`` words (what white space separates). A longer one, and a page without separators, is cut after every
@@ -181,6 +166,3 @@ def spellings(title: str) -> list[str]:
     for text in (spaced, plain, spaced[:1].upper() + spaced[1:], plain[:1].upper() + plain[1:]):
         found += [unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)]
     return [text for text in dict.fromkeys(found) if text or not title]
-
-
-_PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-"})

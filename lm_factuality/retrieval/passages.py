@@ -10,6 +10,12 @@ from typing import Any
 
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 
+PASSAGES = "passages.sqlite"
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS passages(number INTEGER PRIMARY KEY, id TEXT, title TEXT, text TEXT)",
+    "CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, content TEXT)",  # how far an unfinished build has come
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Passage:
@@ -27,11 +33,9 @@ class Passage:
 
 @dataclass(frozen=True)
 class Fields:
-    """The columns or keys of a source that hold a passage's parts.
-
-    ``None`` stands for ``id`` and ``title`` where a source has them; a row without an id gets its number, counted from
-    1, and a row without a title gets none. A name that is given must be there.
-    """
+    """The columns or keys of a source that hold a passage's parts. ``None`` stands for ``id`` and ``title`` where a source has
+    them; a row without an id gets its number, counted from 1, and a row without a title gets none. A name that is given must be
+    there."""
 
     id: str | None = None
     title: str | None = None
@@ -40,10 +44,8 @@ class Fields:
 
 @dataclass(frozen=True)
 class SourceRecord:
-    """What a source was when it was read: its path as given, its size in bytes and the SHA-256 of its bytes.
-
-    A dataset of the Hub has the commit it was read at (``revision``) instead of size and sum.
-    """
+    """What a source was when it was read: its path as given, its size in bytes and the SHA-256 of its bytes. A dataset of the Hub
+    has the commit it was read at (``revision``) instead of size and sum."""
 
     path: str
     size: int | None = None
@@ -70,11 +72,7 @@ def parse_fields(argument: str) -> Fields:
 
 
 def to_passage(values: Mapping[str, Any], names: Fields, row: int, place: str) -> Passage:
-    """The passage in ``values``, the source's ``row``-th row counted from 1.
-
-    Raises:
-        DataError: it is none; the sentence begins with ``place``.
-    """
+    """The passage in ``values``, the ``row``-th row, from 1. Raises DataError, which begins with ``place``: it is none."""
     text = values.get(names.text)
     if not isinstance(text, str) or not text.strip():
         if names.text not in values:
@@ -93,10 +91,8 @@ def to_passage(values: Mapping[str, Any], names: Fields, row: int, place: str) -
 
 
 def split_words(passage: Passage, words: int) -> Iterator[Passage]:
-    """Passages of ``words`` words, the last one perhaps shorter, with ids ``ID#0``, ``ID#1``, ...
-
-    Words are what white space separates, as in DPR's passages of 100 words; line breaks become spaces.
-    """
+    """Passages of ``words`` words, the last one perhaps shorter, with ids ``ID#0``, ``ID#1``, ... Words are what white space
+    separates, as in DPR's passages of 100 words; line breaks become spaces."""
     tokens = passage.text.split()
     for number, start in enumerate(range(0, len(tokens), words)):
         yield Passage(f"{passage.id}#{number}", passage.title, " ".join(tokens[start : start + words]))
@@ -123,13 +119,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, str):
         return "empty"
     return "null" if value is None else f"a {type(value).__name__}"
-
-
-PASSAGES = "passages.sqlite"
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS passages(number INTEGER PRIMARY KEY, id TEXT, title TEXT, text TEXT)",
-    "CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, content TEXT)",  # how far an unfinished build has come
-)
 
 
 class PassageStore:
@@ -175,16 +164,13 @@ class PassageStore:
         rows = [(number, each.id, each.title, each.text) for number, each in enumerate(passages, len(self))]
         with self._connection:
             self._connection.executemany("INSERT INTO passages VALUES (?, ?, ?, ?)", rows)
-            self._keep("read", state)
+            self.keep("read", state)
         self._size += len(rows)
 
     def keep(self, name: str, content: Any) -> None:
         """Keeps a part of the build's state."""
         with self._connection:
-            self._keep(name, content)
-
-    def _keep(self, name: str, content: Any) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, json.dumps(content)))
+            self._connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, json.dumps(content)))
 
     def kept(self, name: str) -> Any:
         """What was kept last under ``name``; None if nothing was."""

@@ -1,8 +1,7 @@
 """Where passages come from: files (TSV as DPR published Wikipedia and JSONL, gzipped or not, Parquet) and what the datasets
 library reads, as a stream that can be taken up again in the middle.
 
-Passages are kept with how far the sources have come in the same transaction, so neither is ever ahead of the other.
-"""
+Passages are kept with how far the sources have come in the same transaction, so neither is ever ahead of the other."""
 
 import hashlib
 import sqlite3
@@ -20,7 +19,7 @@ from tqdm import tqdm
 from lm_factuality.ground import tables
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.ground.hub import commit_of, stream
+from lm_factuality.ground.packages import commit_of, stream
 from lm_factuality.retrieval.passages import Fields, Passage, SourceRecord, split_words, to_passage
 
 _BATCH = 10_000  # passages a transaction ...
@@ -50,11 +49,9 @@ class FileReader:
 
 
 class DatasetReader:
-    """``hub:NAME[:CONFIG[:SPLIT]]`` (NAME may be a folder), or a folder; the split is ``train`` if none is named.
-
-    A folder is what ``save_to_disk`` wrote, or data files that ``load_dataset`` can read. A dataset of the Hub is read
-    at one commit, which the index's manifest names.
-    """
+    """``hub:NAME[:CONFIG[:SPLIT]]`` (NAME may be a folder), or a folder; the split is ``train`` if none is named. A folder is
+    what ``save_to_disk`` wrote, or data files that ``load_dataset`` can read. A dataset of the Hub is read at one commit, which
+    the index's manifest names."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -84,11 +81,8 @@ Reader = FileReader | DatasetReader
 
 
 def open_reader(source: str, names: Fields) -> Reader:
-    """The reader for ``source``: ``hub:NAME[:CONFIG[:SPLIT]]``, a folder of the datasets library, or a file by its ending.
-
-    Raises:
-        DataError: there is no such file, or no reader for its ending.
-    """
+    """The reader for ``source``: ``hub:NAME[:CONFIG[:SPLIT]]``, a folder of the datasets library, or a file by its ending. Raises
+    DataError: there is no such file, or no reader for its ending."""
     path = Path(source)
     if source.startswith(HUB) or path.is_dir():
         return DatasetReader(source)
@@ -146,11 +140,8 @@ class Sources:
             self._current, self._row = self._current + 1, 0
 
     def read_into(self, store: Store, plan: Mapping[str, Any], words: int | None) -> None:
-        """Adds what is left of the sources to ``store``, split into passages of so many ``words`` if they are given.
-
-        Raises:
-            DataError: a row is no passage, or there was none at all.
-        """
+        """Adds what is left of the sources to ``store``, split into passages of so many ``words`` if they are given. Raises
+        DataError: a row is no passage, or there was none at all."""
         with tqdm(initial=len(store), unit=" passages", desc="read") as bar:
             for passages in self._batches(words):
                 store.add(passages, {"plan": plan, "sources": self.state()})
@@ -184,11 +175,8 @@ class Sources:
         self._current, self._row = state["finished"], state["row"]
 
     def take_up(self, kept: Mapping[str, Any], plan: Mapping[str, Any], partial: Path) -> None:
-        """Goes to where the unfinished build in ``partial`` stood, which has ``kept`` its plan and how far it came.
-
-        Raises:
-            DataError: it is a build of something else, or a source is no longer what it was.
-        """
+        """Goes to where the unfinished build in ``partial`` stood, which has ``kept`` its plan and how far it came. Raises
+        DataError: it is a build of something else, or a source is no longer what it was."""
         unfinished, cure = f"{partial} holds an unfinished build", f"start it again as it was, or delete {partial} to start over"
         for key in {**plan, **kept["plan"]}:
             if (before := kept["plan"].get(key)) != (now := plan.get(key)):
@@ -206,11 +194,7 @@ class Sources:
 
 @contextmanager
 def writing(out: Path, partial: Path, lock: Path) -> Iterator[None]:
-    """Alone in writing ``partial``, which becomes ``out``; ``lock`` is gone afterwards.
-
-    Raises:
-        DataError: another process is writing it, or it cannot be written.
-    """
+    """Alone in writing ``partial``, which becomes ``out``; ``lock`` goes. Raises DataError: it is held, or writing fails."""
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.touch()  # a place that cannot be written is another error than a lock that is held

@@ -15,9 +15,8 @@ from pathlib import Path
 from judges.config import JudgeConfig
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies.decisions import match, read_decisions
-from lm_factuality.benchmarks.biographies.generations import read_generations
+from lm_factuality.benchmarks.biographies.generations import DocumentPages, read_generations
 from lm_factuality.benchmarks.biographies.matrix import Key, Pair, pairs_of, plan_pairs
-from lm_factuality.benchmarks.biographies.pages import DocumentPages
 from lm_factuality.benchmarks.biographies.types import Fact
 from lm_factuality.ground.console import print_table
 from tests.conftest import REPOSITORY

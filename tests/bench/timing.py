@@ -195,5 +195,7 @@ def _measure(found: Iterable[Record], table: Mapping[str, Any], about: Mapping[s
 
 
 def device() -> str:
-    """Where models run, as tables say it."""
+    """Where models run, as tables say it: in other processes, so that this one may not have seen torch yet."""
+    import torch  # noqa: F401
+
     return f"{cuda.get_device_name()}, bfloat16" if (cuda := _cuda()) is not None else "cpu, float32"

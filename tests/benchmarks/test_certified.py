@@ -139,7 +139,7 @@ def test_intervals_hold_the_truth_in_93_to_98_percent(sensitivity, specificity, 
 def test_a_run_ends_with_what_its_certificate_corrects(capsys):
     from types import SimpleNamespace
 
-    from lm_factuality.cli.printing import print_corrected
+    from lm_factuality.cli.outcome import print_corrected
 
     print_corrected([SimpleNamespace(tasks=(task(),))])
     shown = capsys.readouterr().out

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.cli.export import export, options
+from lm_factuality.cli.results import export, export_options
 from lm_factuality.ground.errors import ConfigError
 
 
 @pytest.fixture
 def parse() -> Any:
     parser = argparse.ArgumentParser()
-    options(parser)
+    export_options(parser)
     return parser.parse_args
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.cli.leaderboard import options
+from lm_factuality.cli.leaderboard import leaderboard_options
 
 
 @pytest.fixture
 def call() -> Any:
     parser = argparse.ArgumentParser()
-    options(parser)
+    leaderboard_options(parser)
 
     def run(*arguments: str) -> int:
         parsed = parser.parse_args(arguments)

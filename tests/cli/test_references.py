@@ -16,7 +16,7 @@ __all__ = ["site"]  # a fixture
 
 def run(*arguments: object) -> int:
     parser = argparse.ArgumentParser()
-    data.options(parser)
+    data.data_options(parser)
     parsed = parser.parse_args(["fetch-references", *map(str, arguments)])
     code: int = parsed.function(parsed)
     return code

@@ -33,7 +33,7 @@ def run(tmp_path):
             "".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in lines), encoding="utf-8"
         )
         parser = argparse.ArgumentParser()
-        command.options(parser)
+        command.verify_options(parser)
         base = ["--pairs", str(pairs), "--judge", "lexical", "--out", str(out), "--store", str(tmp_path / "answers.sqlite")]
         assert command.verify(parser.parse_args([*base, *arguments])) == 0
         return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] if out.exists() else None

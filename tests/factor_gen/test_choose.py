@@ -12,7 +12,7 @@ from factor_gen.choose import Chosen, choose_rows, compounds
 from factor_gen.records import ERROR_TYPES, Candidate, Example
 from factor_gen.settings import ChooseSettings
 from factor_gen.surface import STATISTICS
-from lm_factuality.benchmarks.factor.floor import shares
+from lm_factuality.benchmarks.factor.metrics import shares
 
 
 def candidate(text: str, kind: str = "entity", rejected: str = "") -> Candidate:

@@ -17,15 +17,14 @@ from judges.lexical.comparison import Comparison, find_dates
 from judges.lexical.facts import is_adverbial, split_facts, split_individuals
 from judges.lexical.words import parse_passage
 from judges.typed import read_reply
-from lm_factuality.benchmarks.biographies.cite import cited_sentences
+from lm_factuality.benchmarks.biographies.citations import cited_sentences
 from lm_factuality.benchmarks.biographies.decompose import FactsReply, is_abstention, sentences_of, without_citations
 from lm_factuality.benchmarks.biographies.types import Generation
-from lm_factuality.benchmarks.factor_chat.questions import read_word
+from lm_factuality.benchmarks.factor_chat.metrics import read_word
 from lm_factuality.benchmarks.factor_generation.facts import complete, end_of
 from lm_factuality.benchmarks.felm.verdicts import read_verdict
-from lm_factuality.benchmarks.felm_gen.answers import no_answer
-from lm_factuality.benchmarks.felm_gen.steps import cut_by_rules, pieces_of
-from lm_factuality.benchmarks.longform.judging import prose
+from lm_factuality.benchmarks.felm_gen.steps import cut_by_rules, no_answer, pieces_of
+from lm_factuality.benchmarks.longform.benchmark import prose
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.ground.thinking import opened_by, plain, read_output
 

@@ -1,6 +1,6 @@
 """Reasons of unscored items, counted by kind, with their cures."""
 
-from lm_factuality.ground.reasons import curable, cure_of, reasons_of
+from lm_factuality.ground.errors import curable, cure_of, reasons_of
 
 
 def test_numbers_and_places_do_not_tell_reasons_apart():

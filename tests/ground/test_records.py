@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, StrictBool, StrictInt
 
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.packaged import load_words
+from lm_factuality.ground.packages import load_words
 from lm_factuality.ground.records import read_lines, read_text, to_model
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from lm_factuality.cli import main
-from lm_factuality.cli.validate import validate
+from lm_factuality.cli.tasks import check_targets as validate
 from lm_factuality.harness import before
 from lm_factuality.harness.tasks import find_configs
 from tests.conftest import REPOSITORY, TASKS
@@ -112,10 +112,31 @@ def test_groups_that_are_written_out_within_a_group_are_lm_evals_to_read(said, t
     assert "did you mean sample_factor" in said("--tasks", "mine", "--include_path", str(tmp_path))
 
 
-def test_a_gpu_that_is_not_there(said, monkeypatch):
-    monkeypatch.setattr(before, "_DEVICES", ("no_such_device",))
+def test_a_gpu_that_is_not_there(said, monkeypatch, tmp_path):
+    monkeypatch.setattr(before, "_DEV", tmp_path)
     monkeypatch.setattr(before.sys, "platform", "linux")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert "--device cuda:0: this machine shows no GPU" in said("--tasks", "sample_factor", "--device", "cuda:0")
+    for name in ("nvidiactl", "nvidia0", "nvidia1", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    for device in ("cuda", "cuda:1"):
+        with pytest.raises(AssertionError, match="goes on to load"):
+            said("--tasks", "sample_factor", "--device", device)
+    assert "--device cuda:2: no such GPU" in (told := said("--tasks", "sample_factor", "--device", "cuda:2"))
+    assert "found cuda:0, cuda:1" in told
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert "found cuda:0" in said("--tasks", "sample_factor", "--device", "cuda:1")
+
+
+def test_memory_that_runs_out_ends_in_a_line_that_says_what_to_do(said, monkeypatch):
+    import torch
+
+    def too_large(*arguments, **options):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.25 GiB. GPU 0 has a total capacity of 79.18 GiB.")
+
+    monkeypatch.setattr("lm_eval._cli.run.Run._execute", too_large)
+    told = said("--tasks", "sample_factor")
+    assert told.startswith("CUDA out of memory. Tried to allocate 2.25 GiB; take a smaller --batch_size, --model hf-tree")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.benchmarks.factor_chat.questions import CENTRE
+from lm_factuality.benchmarks.factor_chat.metrics import CENTRE
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 from lm_factuality.harness.answers import first_word
 from lm_factuality.models.hf_tree import HFTree

@@ -14,7 +14,7 @@ import torch
 import yaml
 
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
-from lm_factuality.benchmarks.factor_generation.tally import SCORES, SUBSETS
+from lm_factuality.benchmarks.factor_generation.tally import KINDS, SUBSETS
 from lm_factuality.cli import judge as command
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError
@@ -88,7 +88,7 @@ def tiny(checkpoint):
 def judge_again(out: Path, *files: Path, judge: str = "lexical") -> dict:
     """``metrics.json`` of ``lm-factuality judge``."""
     parser = argparse.ArgumentParser()
-    command.options(parser)
+    command.judge_options(parser)
     samples = ["--samples", *map(str, files)]
     assert command.judge(parser.parse_args(["factor_generation", *samples, "--judge", judge, "--out", str(out)])) == 0
     return json.loads((out / "metrics.json").read_text(encoding="utf-8"))
@@ -106,7 +106,7 @@ def expect_the_same(metrics: dict, summary: dict) -> None:
     """lm_eval's metrics are those of ``summary``."""
     for subset in SUBSETS:
         found = summary["subsets"][subset]
-        for score in SCORES:
+        for score in KINDS:
             value = found["accuracy"] if score == "accuracy" else found["shares"][score]
             name = score if subset == "weighted" else f"{score}_{subset}"
             assert metrics[f"{name},judge"] == ("N/A" if value is None else pytest.approx(value)), name

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from lm_factuality.benchmarks.felm.claims import split_claims, to_line
 from lm_factuality.benchmarks.felm.metrics import to_report
-from lm_factuality.benchmarks.felm.outputs import judge_outputs, read_outputs
-from lm_factuality.benchmarks.felm.rows import read_rows
+from lm_factuality.benchmarks.felm.rows import read_rows, split_claims, to_line
+from lm_factuality.benchmarks.felm.verdicts import judge_outputs, read_outputs
+from lm_factuality.ground import console
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.harness import suite_task
 from lm_factuality.harness.run import run
 from tests.conftest import TASKS
 
@@ -63,7 +62,7 @@ def test_every_setting_runs_and_scores_what_the_output_says(evaluate, data_dir):
 def test_a_chat_model_without_its_template_is_warned_of(
     evaluate, checkpoint, data_dir, tmp_path, caplog, monkeypatch, with_template, is_applied, expected
 ):
-    monkeypatch.setattr(suite_task, "_warned", set())
+    monkeypatch.setattr(console, "_told", set())
     folder = tmp_path / "model"
     shutil.copytree(checkpoint, folder)
     if with_template:

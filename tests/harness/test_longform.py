@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lm_factuality.benchmarks.longform.judging import LongForm, generation
+from lm_factuality.benchmarks.longform.benchmark import LongForm, generation
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import BackendDown
 from lm_factuality.leaderboard.judges import can_ask_again, check_again

@@ -246,3 +246,14 @@ def test_chat_templates_wrap_the_prefix(tokenizer, task, evaluate, tmp_path):
     assert context == "[user] The library opened in 1870. \n[assistant]"
     assert continuation == ROWS[0]["completion"]
     assert json.dumps(samples[0]["factor_num_tokens"])
+
+
+@pytest.mark.parametrize(
+    ("model", "more", "is_warned"), [("hf", {}, True), ("hf", {"softmax_dtype": "float32"}, False), ("hf-tree", {}, False)]
+)
+def test_sums_that_are_rounded_to_half_precision_are_warned_of(model, more, is_warned, task, evaluate, checkpoint, caplog):
+    with caplog.at_level(logging.WARNING):
+        found = evaluate(model, ["t"], include=task(), model_args={**hf(checkpoint), "dtype": "bfloat16", **more})
+    assert ("add softmax_dtype=float32" in caplog.text) == is_warned
+    sums = [float(answer[0][0]) for sample in found["samples"]["t"] for answer in sample["resps"]]
+    assert all(torch.tensor(each).bfloat16().item() == each for each in sums) == is_warned

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from lm_eval.models.huggingface import HFLM
 
+from lm_factuality.ground import console
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.statistics import Outcome, clustered_stderr, mean
-from lm_factuality.harness import suite_task
 from lm_factuality.models.hf_tree import HFTree
 from tests.conftest import TASKS, example_row
 from tests.two_processes import one_of_two
@@ -174,7 +174,7 @@ def test_spacing_alone_scores_what_is_known_on_the_published_file(evaluate, shar
 @pytest.mark.parametrize(("rank", "expected"), [("0", 1), ("1", 0)])
 def test_a_caution_is_said_once_and_by_the_first_process(evaluate, data_dir, caplog, monkeypatch, rank, expected):
     """Though the task is made twice."""
-    monkeypatch.setattr(suite_task, "_warned", set())
+    monkeypatch.setattr(console, "_told", set())
     monkeypatch.setenv("RANK", rank)
     for _ in range(2):
         evaluate("surface-baseline", ["factor"], model_args={"rule": "random"}, limit=2, metadata={"data_dir": str(data_dir)})

@@ -12,13 +12,11 @@ from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.leaderboard.check import check_submission
 from lm_factuality.leaderboard.pack import PackOptions, pack
 from lm_factuality.leaderboard.rules import read_rules
-from lm_factuality.leaderboard.site.board import to_board
+from lm_factuality.leaderboard.site.board import model_page, table_pages, to_board
 from lm_factuality.leaderboard.site.entries import to_entry
-from lm_factuality.leaderboard.site.pages import model_page, table_pages
 from lm_factuality.leaderboard.submission import read_submission
 from lm_factuality.people.labels import read_key
-from lm_factuality.people.sheet import make_sheet, write_sheet
-from lm_factuality.people.units import read_pool
+from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from tests.leaderboard.conftest import MODEL
 from tests.leaderboard.reseal import seal_files
 

@@ -33,7 +33,7 @@ TOKEN = "hf_" + "a1B2" * 9
 
 def run(*arguments):
     parser = argparse.ArgumentParser()
-    command.options(parser)
+    command.leaderboard_options(parser)
     parsed = parser.parse_args(arguments)
     return parsed.function(parsed)
 

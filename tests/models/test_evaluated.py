@@ -12,9 +12,9 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.harness.requests import Encoder
-from lm_factuality.models.evaluated import EvaluatedDocument, Exclusion, Search
 from lm_factuality.models.hf_ralm import HFRALM
 from lm_factuality.models.hf_tree import HFTree
+from lm_factuality.models.ralm import EvaluatedDocument, Exclusion, Search
 from lm_factuality.retrieval.build import build_index
 from lm_factuality.retrieval.index import Index
 from tests.conftest import TASKS, example_row

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from lm_factuality.models.tree.batches import batched, before
 from lm_factuality.models.tree.forest import blocks, next_stretch, plant
 
 
@@ -48,7 +49,8 @@ def test_a_position_stands_for_every_input_that_begins_like_it(seed):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("max_tokens", "max_targets"), [(1, 1), (7, 100), (50, 4), (10_000, 10_000)])
-def test_every_cut_sees_the_paths_of_the_forest(seed, max_tokens, max_targets):
+@pytest.mark.parametrize("most_keys", [0, 200])
+def test_every_cut_sees_the_paths_of_the_forest(seed, max_tokens, max_targets, most_keys):
     forest = plant(*map(list, zip(*some_requests(seed), strict=True)))
     expected = paths(forest)
     start, path, seen = 0, np.empty(0, dtype=np.int64), []
@@ -58,13 +60,20 @@ def test_every_cut_sees_the_paths_of_the_forest(seed, max_tokens, max_targets):
         assert len(set(forest.target_positions[forest.targets_between(start, stretch.stop)].tolist())) <= max_targets
         assert stretch.path.tolist() == expected[start][:-1]
         numbers = [*stretch.path.tolist(), *range(stretch.start, stretch.stop)]
-        for block in blocks(forest, stretch):
-            keys = [number for part in block.keys for number in range(part.start, part.stop)]
-            assert keys == block.key_numbers.tolist()
-            for row, query in enumerate(range(block.queries.start, block.queries.stop)):
-                allowed = [numbers[key] for key, is_on in zip(keys, block.allowed()[row], strict=True) if is_on]
-                assert allowed == expected[numbers[query]]
-                seen.append(numbers[query])
+        batches, rows = batched(blocks(forest, stretch), most_keys)
+        found = [
+            (numbers[query], [numbers[key] for key, is_on in zip(keys, some, strict=True) if is_on])
+            for batch in batches
+            for queries, keys, allowed in zip(
+                batch.queries, batch.keys, before(batch.queries, batch.keys, batch.ends), strict=True
+            )
+            for query, some in zip(queries, allowed, strict=True)
+        ]
+        for row in rows:
+            query, allowed = found[row]
+            assert allowed == expected[query]
+            seen.append(query)
+        assert most_keys or len(rows) == len(found)  # nothing is filled up
         start, path = stretch.stop, stretch.path_after(forest)
     assert seen == list(range(len(forest)))
 

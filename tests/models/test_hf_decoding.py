@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LM
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.harness.requests import scored_loglikelihood
-from lm_factuality.models.decoding.methods import choose_layers
+from lm_factuality.models.decoding.methods import DoLa, choose_layers
 from lm_factuality.models.hf_decoding import HFContrastive, HFDoLa
 from tests.conftest import TASKS
 from tests.models.test_hf_tree import POSITIONS, VOCABULARY, build, some_requests, worst
@@ -194,6 +194,21 @@ def greedy(score, tokenizer, prompt, count) -> str:
 def generated(lm, prompts, count) -> list[str]:
     options = {"until": ["zzzz"], "max_gen_toks": count, "do_sample": False}
     return lm.generate_until([Instance("generate_until", {}, (each, options), 0) for each in prompts], True)
+
+
+def test_layers_that_hardly_overlap_with_the_last_are_told_apart_in_float32():
+    """By how little the divergence misses log 2: 1e-9 here, where float32 has digits of 6e-8."""
+    torch.manual_seed(0)
+    last, *weaker = (torch.randn(200, 500, dtype=torch.float64) * 12 for _ in range(5))
+    chosen = DoLa(layers=[0, 1, 2, 3], relative_top=0)
+    exact = torch.stack([chosen._divergence(last.log_softmax(-1), each.log_softmax(-1)) for each in weaker])
+    found = torch.stack([chosen._divergence(last.float().log_softmax(-1), each.float().log_softmax(-1)) for each in weaker])
+    assert ((exact.amax(0) > -1e-4).sum()) > 50
+    assert torch.equal(found.argmax(0), exact.argmax(0))
+    one, other = last.softmax(-1), weaker[0].softmax(-1)
+    mixture = (one + other) / 2
+    defined = (one * (one / mixture).log() + other * (other / mixture).log()).sum(-1) / 2
+    assert (exact[0] + math.log(2)).tolist() == pytest.approx(defined.tolist(), abs=1e-9)
 
 
 PROMPTS = ("The library opened in", "A keeper of the northern library was born in the year")  # padded to one length in a batch

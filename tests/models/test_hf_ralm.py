@@ -9,10 +9,9 @@ from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.models.evaluated import Exclusion
 from lm_factuality.models.hf_ralm import HFRALM
 from lm_factuality.models.hf_tree import HFPrefixFree, HFTree
-from lm_factuality.models.ralm import Window, augment, windows
+from lm_factuality.models.ralm import Exclusion, Window, augment, windows
 from lm_factuality.retrieval.build import build_index
 from lm_factuality.retrieval.passages import Passage
 from tests.conftest import TASKS

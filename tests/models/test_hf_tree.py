@@ -13,6 +13,7 @@ from lm_eval.models.huggingface import HFLM
 from transformers import AutoTokenizer
 
 from lm_factuality.models.hf_tree import HFTree
+from lm_factuality.models.tree.batches import batched
 from lm_factuality.models.tree.cached import CachedEngine
 from lm_factuality.models.tree.forest import plant
 from lm_factuality.models.tree.packed import PackedEngine
@@ -159,6 +160,31 @@ def test_every_architecture_has_hf_scores(name, checkpoint):
     assert worst(again, expected, requests) < 1e-4
 
 
+@pytest.mark.parametrize("name", ["gpt2", "llama", "mistral-sliding", "gemma2-softcap", "gpt-oss-sinks", "llama4-chunks"])
+def test_blocks_that_attend_at_once_as_on_a_gpu_have_the_same_scores(name, checkpoint, monkeypatch):
+    sizes: list[int] = []
+
+    def together_in_batches(blocks, most_keys):
+        assert most_keys == 0, "on a CPU each alone"
+        batches, rows = batched(blocks, 2000)
+        sizes.extend(len(each.queries) for each in batches)
+        return batches, rows
+
+    tree, plain = together(build(name), checkpoint, batch_size=40)
+    requests = some_requests(VOCABULARY, POSITIONS, 60)
+    expected = plain._loglikelihood_tokens(requests, True)
+    monkeypatch.setattr("lm_factuality.models.tree.packed.batched", together_in_batches)
+    monkeypatch.setattr(tree, "_cores", lambda: 1)
+    assert worst(tree._loglikelihood_tokens(requests, True), expected, requests) < 1e-4
+    assert tree.engine.name == "packed"
+    assert max(sizes) > 2
+    sequences = [(context + continuation)[-POSITIONS - 1 :] for _, context, continuation in requests]
+    forest = plant(sequences, [len(continuation) for _, _, continuation in requests])
+    with torch.inference_mode():
+        cut = score(forest, tree.engine, Budget(130, 100))
+    assert worst([(cut.logprobs[targets].sum(), True) for targets in forest.answers], expected, requests) < 1e-4
+
+
 @pytest.mark.parametrize("name", UNSHARED)
 def test_what_cannot_be_shared_is_scored_as_hf_does_with_one_warning(name, checkpoint, caplog):
     tree, plain = together(build(name), checkpoint)
@@ -184,7 +210,8 @@ def test_an_engine_that_sees_the_wrong_keys_is_not_chosen(monkeypatch):
     model = build("llama")
     with torch.inference_mode():
         assert choose_engine(model, VOCABULARY, POSITIONS).name == "packed"
-        monkeypatch.setattr("lm_factuality.models.tree.packed.Block.allowed", lambda block: block.key_numbers[None] >= 0)
+        seen = lambda queries, keys, ends: keys[:, None, :] >= 0 * queries[:, :, None]  # noqa: E731
+        monkeypatch.setattr("lm_factuality.models.tree.packed.before", seen)
         assert choose_engine(model, VOCABULARY, POSITIONS).name == "cached"
 
 

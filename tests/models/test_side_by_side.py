@@ -10,12 +10,11 @@ import pytest
 import torch
 
 from lm_factuality.models.hf_tree import HFTree
-from lm_factuality.models.tree import side_by_side
+from lm_factuality.models.tree import scorer
 from lm_factuality.models.tree.cached import UnsupportedModelError
 from lm_factuality.models.tree.forest import plant
 from lm_factuality.models.tree.packed import PackedEngine
-from lm_factuality.models.tree.scorer import ENGINES, Budget, score
-from lm_factuality.models.tree.side_by_side import score_side_by_side
+from lm_factuality.models.tree.scorer import ENGINES, Budget, score, score_side_by_side
 from tests.models.test_hf_tree import VOCABULARY, build
 
 
@@ -23,7 +22,7 @@ from tests.models.test_hf_tree import VOCABULARY, build
 def three_cores(monkeypatch):
     """And passes so small that a few tokens are worth a thread."""
     before = torch.get_num_threads()
-    monkeypatch.setattr(side_by_side, "_LEAST", 8)
+    monkeypatch.setattr(scorer, "_LEAST", 8)
     torch.set_num_threads(3)
     yield
     assert torch.get_num_threads() == 3

@@ -10,8 +10,7 @@ import pytest
 
 from lm_factuality.benchmarks.felm_gen.metrics import row_metrics
 from lm_factuality.people.labels import Key
-from lm_factuality.people.sheet import Sheet, make_sheet
-from lm_factuality.people.units import read_pool
+from lm_factuality.people.sheet import Sheet, make_sheet, read_pool
 from tests.report.conftest import HOSTILE, browser
 from tests.report.results import ambigbio_task, felm_task, write_results
 

@@ -8,8 +8,7 @@ import shutil
 import pytest
 
 from lm_factuality.cli import main
-from lm_factuality.people.sheet import make_sheet, write_sheet
-from lm_factuality.people.units import read_pool
+from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from tests.conftest import REPOSITORY
 from tests.people.conftest import answers
 

@@ -14,8 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from lm_factuality.people.labels import read_key, read_labels
-from lm_factuality.people.sheet import make_sheet, write_sheet
-from lm_factuality.people.units import read_pool
+from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from tests.people.conftest import answers
 from tests.report.conftest import HOSTILE
 from tests.report.test_browser import CONTRAST

@@ -13,13 +13,13 @@ from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.biographies.generations import to_doc
 from lm_factuality.benchmarks.biographies.judging import generation as ambigbio
 from lm_factuality.benchmarks.biographies.link import link
-from lm_factuality.benchmarks.biographies.people import MOST
+from lm_factuality.benchmarks.biographies.recount import MOST
 from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography, Judgement, Passage
-from lm_factuality.benchmarks.longform.judging import generation as longform
+from lm_factuality.benchmarks.longform.benchmark import generation as longform
 from lm_factuality.benchmarks.pairs import row_of
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import keep_verdict, read_samples
-from lm_factuality.people.units import read_pool
+from lm_factuality.people.sheet import read_pool
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import recompute, same
 from tests.people.conftest import felm_gen_sample

@@ -12,8 +12,7 @@ from lm_factuality.benchmarks.asked import Unit
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.people.labels import read_key
-from lm_factuality.people.sheet import build_page, make_sheet, write_sheet
-from lm_factuality.people.units import read_pool
+from lm_factuality.people.sheet import build_page, make_sheet, read_pool, write_sheet
 from tests.conftest import example_row
 from tests.people.conftest import MODELS
 from tests.report.conftest import HOSTILE

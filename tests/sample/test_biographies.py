@@ -11,7 +11,7 @@ from lm_factuality.benchmarks.biographies.link import link
 from lm_factuality.benchmarks.biographies.scores import score
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
 from lm_factuality.ground.errors import DataError
-from lm_factuality.sample.biography_truth import read_truth
+from lm_factuality.sample.quickstart import read_truth
 from tests.bench.sample.biographies import PASSAGES, build_biographies
 from tests.bench.sample.build import write_biographies
 from tests.bench.sample.claims import read_biographies

@@ -11,7 +11,7 @@ import pytest
 from factor_gen.config import load_build
 from factor_gen.pipeline import build
 from factor_gen.surface import STATISTICS
-from lm_factuality.benchmarks.factor.floor import shares
+from lm_factuality.benchmarks.factor.metrics import shares
 from tests.conftest import REPOSITORY, TASKS
 
 SAMPLE = TASKS / "sample"

@@ -16,7 +16,7 @@ from factor_gen.generate.llm.spacing import distance, respaced, tokens
 from factor_gen.records import Candidate
 from judges.answers import Answer
 from judges.typed import Reply, Typed
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.sentences import spaced
 from lm_factuality.ground.thinking import without_thinking
 

@@ -9,8 +9,7 @@ from markupsafe import Markup
 from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS, SETTINGS
 from lm_factuality.benchmarks.biographies.generations import SOURCES
 from lm_factuality.benchmarks.biographies.judging import AmbigBio, generation
-from lm_factuality.benchmarks.biographies.people import PEOPLE
-from lm_factuality.benchmarks.biographies.recount import recount
+from lm_factuality.benchmarks.biographies.recount import PEOPLE, recount
 from lm_factuality.benchmarks.biographies.summary import SCORES
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
 from lm_factuality.benchmarks.biographies.viewer import align, build_page, page_content, statuses
@@ -32,7 +31,6 @@ _BOTH = (_SHOWN[1], _SHOWN[0])  # FActScore before D-FActScore, which it bounds
 
 
 def sections(chosen: Chosen) -> Sequence[Markup]:
-    """A section for each task."""
     return [_section(chosen, task) for task in chosen.tasks_of_kind("ambigbio")]
 
 
@@ -49,22 +47,23 @@ def _section(chosen: Chosen, task: str) -> Markup:
 
 
 def shown_of(judged: JudgedBiography, unscored: str | None) -> dict[str, Any]:
-    """What the browser of samples shows of a judged response."""
     facts, pieces = [[fact.text, fact.sentence] for fact in judged.facts], align(judged.generation.output, judged.sentences)
     said = {"abstained": judged.abstained, "unscored": unscored}
     return {"pieces": pieces, "facts": facts, "statuses": statuses(judged), **said}
 
 
 def row(result: TaskResult, sample: Sample) -> SampleRow:
-    """A response with its judged facts."""
     doc, record = sample["doc"], verdict_of(sample)
     judged, gap = from_record(record), sample.get("difference")
+    outcome = "unscored" if gap is None else "wrong" if gap > 1e-9 else "right"
+    if judged.abstained or sample.get("factscore") == 0:  # where nothing is told, or supported, nobody can be merged
+        outcome = "none"
     return SampleRow(
         key_of(sample, doc["name"], doc["question"]),
         str(doc["name"]),
         snippet(doc["name"]),
         {"id": doc["index"], "question": doc["question"], "name": doc["name"], "passages": doc["passages"]},
-        _outcome(judged.abstained or sample.get("factscore") == 0, gap),
+        outcome,
         None if gap is None else -gap,
         (),
         {**shown_of(judged, record["unscored"]), "scores": record["scores"]},
@@ -72,13 +71,7 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
     )
 
 
-def _outcome(is_empty: bool, gap: float | None) -> str:
-    """Of a response; where nothing is told, or none of it is supported, nobody can be merged."""
-    return "none" if is_empty else "unscored" if gap is None else "wrong" if gap > 1e-9 else "right"
-
-
 def _judged_texts(entry: Entry) -> str:
-    """The page of ``lm-factuality page`` on the samples of a run."""
     assert entry.result.samples is not None
     biographies = [from_record(verdict_of(sample)) for sample in read_samples(entry.result.samples)]
     metadata = entry.result.metadata

@@ -1,8 +1,7 @@
 """Certifying a judge on the released decisions of D-FActScore, each step by itself on what was released before it.
 
 Labels are those of the published pipeline (GPT-3.5 and ChatGPT with whole pages of Wikipedia), not of people; here the judge sees
-the passages that the responses were written from.
-"""
+the passages that the responses were written from."""
 
 import random
 from collections import Counter, defaultdict
@@ -21,7 +20,7 @@ from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Ju
 from lm_factuality.benchmarks.certifiable import Certifiable, JudgedStep, Wanted
 from lm_factuality.ground.console import interval, shown
 from lm_factuality.ground.errors import BackendDown, ConfigError, DataError
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.ground.statistics import interval_of, pooled_interval
 from lm_factuality.harness.generation import Table
@@ -138,7 +137,6 @@ def _to_link(known: Known) -> Parts:
 
 
 def _to_verify(known: Known) -> Parts:
-    """For each entity the facts on which its page has a verdict."""
     facts: dict[str, list[Fact]] = defaultdict(list)
     for number, entity in known.verdicts:
         facts[entity].append(known.judged.facts[number])
@@ -146,7 +144,6 @@ def _to_verify(known: Known) -> Parts:
 
 
 def _first_retrieved(known: Known, given: Parts) -> Parts:
-    """Every group is of the same entity."""
     (each,) = given
     cells = tuple((_SUPPORTED,) * len(each.entities) for _ in each.facts)
     return [replace(each, matrix=cells, links=(0,) * len(each.groups))]

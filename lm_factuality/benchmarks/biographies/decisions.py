@@ -217,7 +217,6 @@ def match(
 
 
 def words(text: str) -> set[str]:
-    """The words of a text, in small letters."""
     return set(_WORD.findall(text.lower()))
 
 

@@ -1,14 +1,13 @@
 """Steps 1 and 2, of a response that does not decline: the atomic facts of it, sentence by sentence (Min et al., 2023, as section
 5.1 takes it over), and the individuals that a reader without prior knowledge sees, among whom they are split (section 4.1).
 
-Like the published code, it asks for facts that name whom they are about (``standalone``); ``as_written`` leaves pronouns as
-they are. That code shows the judge the sentence alone, here it sees the text before it as well; and it splits the judge's text at
+Like the published code, it asks for facts that name whom they are about (``standalone``); ``as_written`` leaves pronouns as they
+are. That code shows the judge the sentence alone, here it sees the text before it as well; and it splits the judge's text at
 every "- ", so that "1990- 1995" is a border between facts, where here the reply is a list.
 
 A judge replies with the numbers of the facts of each individual; each fact is in exactly one group. In table 8 of the paper the
 judge repeats the facts instead, with a line of ``====`` between individuals, and the published code loses the first fact of every
-response, because its prompt ends with that fact's hyphen.
-"""
+response, because its prompt ends with that fact's hyphen."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,8 +17,8 @@ from typing import Any
 from judges.lexical.facts import is_adverbial
 from judges.typed import Reply, misnumbered
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
-from lm_factuality.benchmarks.felm_gen.answers import EMPTY, REFUSAL, no_answer
-from lm_factuality.ground.packaged import load_words, load_yaml
+from lm_factuality.benchmarks.felm_gen.steps import EMPTY, REFUSAL, no_answer
+from lm_factuality.ground.packages import load_words, load_yaml
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.retrieval.bm25 import Searcher
 
@@ -119,7 +118,6 @@ def most_facts(sentence: str) -> int:
 
 
 def to_facts(reply: FactsReply) -> tuple[str, ...]:
-    """The distinct facts of a judge's reply."""
     return tuple(dict.fromkeys(_fact(text) for text in reply.facts))
 
 

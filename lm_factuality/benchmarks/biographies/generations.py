@@ -1,15 +1,16 @@
-"""What a model wrote and the passages it was given: ALCE's JSON, and the documents of lm_eval's samples.
+"""What a model wrote and the passages it was given: ALCE's JSON, and the documents of lm_eval's samples; and pages, what is
+known of an entity, with the passages nearest to a fact (Retrieve -> LM of Min et al.).
 
 ALCE's files are ``{"data": [row, ...]}`` or a list of rows; JSON lines of rows are read too, each plain or gzipped. A row has
-``question``, ``docs`` (each with ``title`` and ``text``) and, if a model has answered it, ``output``.
-"""
+``question``, ``docs`` (each with ``title`` and ``text``) and, if a model has answered it, ``output``."""
 
 import ast
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
 from lm_factuality.ground.errors import DataError, refuse
@@ -17,6 +18,7 @@ from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.records import lines_of, read_lines, read_text, short, to_model
 from lm_factuality.ground.thinking import said
+from lm_factuality.retrieval.bm25 import Searcher
 
 _EXPECTED = "expected ALCE's JSON: {'data': [{'question', 'docs', 'output'}, ...]}"
 _QUESTION = re.compile(r"^\s*tell me (?:a |the )?(?:bio|biography) of\s+(?P<name>.+?)[\s.?!]*$", re.IGNORECASE)
@@ -145,7 +147,6 @@ def read_names(path: Path) -> list[str]:
 
 
 def query_of(name: str) -> str:
-    """What a model and an index are asked."""
     return f"Tell me a bio of {name}"
 
 
@@ -167,3 +168,41 @@ def _plain(name: str) -> str:
     if not plain:
         raise ValueError(f"found {name!r}, expected a name")
     return plain
+
+
+EVIDENCE = 5  # passages of a page that the judge sees
+DOCUMENTS = "documents"  # what results call the knowledge where the given passages serve as pages
+
+
+class Pages(Protocol):
+    def passages(self, title: str) -> list[str] | None:
+        """The passages of the page called ``title``, in its order; None if there is no such page."""
+
+
+class DocumentPages:
+    """The passages that a model was given, those with the same title being one page."""
+
+    def __init__(self, generation: Generation) -> None:
+        self._pages: dict[str, list[str]] = {}
+        for passage in generation.passages:
+            known = self._pages.setdefault(passage.title, [])
+            if passage.text not in known:
+                known.append(passage.text)
+
+    def passages(self, title: str) -> list[str] | None:
+        return self._pages.get(title)
+
+
+def nearest(page: tuple[str, ...], query: str, count: int = EVIDENCE) -> tuple[str, ...]:
+    """The ``count`` passages of ``page`` with the highest BM25 score for ``query``, best first, the earlier of equals; all in the
+    page's order if it has no more than that."""
+    if len(page) <= count:
+        return page
+    best = [number for number, _ in _searcher(page).best(query, count)]
+    others = (number for number in range(len(page)) if number not in best)
+    return tuple(page[number] for number in [*best, *others][:count])
+
+
+@lru_cache(256)  # pages: facts of one response ask for the same few
+def _searcher(page: tuple[str, ...]) -> Searcher:
+    return Searcher.of(page)

@@ -1,29 +1,24 @@
 """AmbigBio as ``lm-factuality judge`` and an lm_eval run use it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from judges.answers import Estimate
+from judges.judge import Judge, Plan
 from judges.lexical.facts import split_facts
 from judges.verify import PAGE_CLAIMS
 from lm_factuality.benchmarks.biographies import matrix, method
 from lm_factuality.benchmarks.biographies.decompose import DECOMPOSE, GROUP, most_facts
-from lm_factuality.benchmarks.biographies.generations import from_doc
-from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
+from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, from_doc
 from lm_factuality.benchmarks.biographies.summary import Row, summarise
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, to_record
 from lm_factuality.ground.console import counted, interval, shown
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.generation import Docs, Table, Verdict
 from lm_factuality.retrieval.knowledge import Knowledge
-
-if TYPE_CHECKING:
-    from judges.answers import Estimate
-    from judges.judge import Judge, Plan
 
 _WORDS = 2  # of a fact, and so the tokens that it has at least
 _BYTES = 18  # of a token at most
@@ -94,9 +89,7 @@ class AmbigBio:
         protocol = self.settings.protocol
         return {
             **summarise([Row.from_record(verdict) for verdict in verdicts]),
-            "linking": self.settings.linking,
-            "facts_are": self.settings.facts,
-            "protocol": protocol,
+            **{"linking": self.settings.linking, "facts_are": self.settings.facts, "protocol": protocol},
             "choices": load_yaml(__package__, "choices.yaml")["judged"][protocol],
             "knowledge": self.knowledge,
         }
@@ -127,12 +120,9 @@ class AmbigBio:
     def record(self, judged: JudgedBiography) -> Verdict:
         row = Row.of(judged, self.settings.protocol)
         return {
-            "index": judged.generation.index,
-            "name": row.name,
-            "unscored": row.unscored,
-            "scores": None if row.scores is None else asdict(row.scores),
-            "protocol": self.settings.protocol,
-            "linking": self.settings.linking,
+            **{"index": judged.generation.index, "name": row.name, "unscored": row.unscored},
+            "scores": row.scores and asdict(row.scores),
+            **{"protocol": self.settings.protocol, "linking": self.settings.linking},
             **to_record(judged),
         }
 

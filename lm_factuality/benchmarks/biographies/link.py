@@ -1,17 +1,15 @@
 """Which entity an individual is: the one whose page supports most of the facts of its group (equation 1 of the paper).
 
-``greedy`` links each group by itself, as the paper's results do, so that two groups may have one entity; of entities that
-support equally many facts it takes the one retrieved earlier, or under ``protocol: code``, as the published code does, the one
-whose title comes first in the alphabet. ``hungarian`` (appendix C.1) gives an entity to one group at most, so that
-the facts supported over all groups are as many as possible; a group that finds none left has no entity.
-"""
+``greedy`` links each group by itself, as the paper's results do, so that two groups may have one entity; of entities that support
+equally many facts it takes the one retrieved earlier, or under ``protocol: code``, as the published code does, the one whose
+title comes first in the alphabet. ``hungarian`` (appendix C.1) gives an entity to one group at most, so that the facts supported
+over all groups are as many as possible; a group that finds none left has no entity."""
 
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from lm_factuality.benchmarks.biographies.types import Judgement
-from lm_factuality.ground.errors import ConfigError, did_you_mean
 
 PROTOCOLS = ("paper", "code")
 Links = tuple[int | None, ...]
@@ -57,15 +55,7 @@ def link(
     linking: str = "greedy",
     protocol: str = "paper",
 ) -> Links:
-    """The entity (its number) of each group."""
     order = list(range(len(entities)))
     if protocol == "code":
         order.sort(key=lambda number: entities[number])
     return LINKINGS[linking](support(groups, matrix, len(entities)), order)
-
-
-def check(linking: str, protocol: str) -> None:
-    """Raises ConfigError: there is no such linking or protocol."""
-    for kind, given, known in (("linking", linking, tuple(LINKINGS)), ("protocol", protocol, PROTOCOLS)):
-        if given not in known:
-            raise ConfigError(f"{kind}: found {given!r}, expected {' or '.join(known)}{did_you_mean(given, known)}")

@@ -1,25 +1,20 @@
 """Step 3: what the page of each candidate entity says of each fact, each pair asked once; all scores read this matrix."""
 
-from __future__ import annotations
-
 import math
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from judges.answers import BLANKS, Answer
+from judges.judge import Judge, Plan
 from judges.typed import Reply, Typed
-from judges.verify import NOT_SUPPORTED, PAGE_TOKENS, SUPPORTED, UNSCORED, numbers_exist, page_subject, parts, stated
-from lm_factuality.benchmarks.biographies.pages import Pages, nearest
+from judges.verify import NOT_SUPPORTED, PAGE_TOKENS, SUPPORTED, UNSCORED, by_page, lists_of, numbers_exist, page_subject, stated
+from lm_factuality.benchmarks.biographies.generations import Pages, nearest
 from lm_factuality.benchmarks.biographies.scores import NO_PAGE
 from lm_factuality.benchmarks.biographies.types import Fact, Judgement, Outcome
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
-
-if TYPE_CHECKING:
-    from judges.judge import Judge, Plan
 
 FOLDER = "biographies"  # of the prompts, unless another is named that has the same ones
 CHOICES = ("True", "False")
@@ -115,31 +110,30 @@ def judge_pairs(judge: Judge, pairs: Mapping[Key, Pair], folder: str = FOLDER) -
             key: vote(asked[key], list(map(read_by_logprobs, each))) for key, each in zip(asked, answers, strict=True)
         }
     if judge.config.verify == "page":
-        found |= _by_page(judge, asked, folder)
+        for key, subject, said, _ in by_page(judge, f"{folder}/verify_page", FactsOfPage, _pages(asked), _DOING):
+            read = [to_judgement(Typed(FactReply(reason=each.reason, verdict=each.verdict))) for each in said]
+            found[key] = vote(replace(asked[key], evidence=tuple(subject["evidence"])), read)
     alone = {key: pair for key, pair in asked.items() if key not in found}
     replies = judge.ask_typed(f"{folder}/verify", FactReply, [pair.subject for pair in alone.values()], _DOING)
     return found | {key: vote(alone[key], list(map(to_judgement, each))) for key, each in zip(alone, replies, strict=True)}
 
 
 def plan_pairs(judge: Judge, pairs: Mapping[Key, Pair], folder: str = FOLDER) -> Plan:
-    """What :func:`judge_pairs` would ask first."""
     asked = {key: pair for key, pair in pairs.items() if pair.problem is None}
     singly = plan_singly(judge, asked.values(), folder)
     if judge.config.verdicts == "logprobs" or judge.config.verify != "page":
         return singly
-    whole = plan_page(judge, [subject_of([asked[key] for key in part]) for part in _lists(asked)], folder)
+    whole = plan_page(judge, [subject for _, subject in _pages(asked)], folder)
     return replace(whole, most=whole.at_most + singly.at_most)
 
 
 def plan_singly(judge: Judge, pairs: Collection[Pair], folder: str) -> Plan:
-    """A question a pair."""
     if judge.config.verdicts == "logprobs":
         return judge.plan(f"{folder}/verify_true_false", _with_choices(pairs), top_logprobs=TOP_LOGPROBS)
     return judge.plan(f"{folder}/verify", [pair.subject for pair in pairs], reply=FactReply)
 
 
 def plan_page(judge: Judge, subjects: Sequence[Mapping[str, Any]], folder: str) -> Plan:
-    """A question a list of facts."""
     return judge.plan(f"{folder}/verify_page", subjects, **PAGE)
 
 
@@ -147,28 +141,10 @@ def _with_choices(pairs: Collection[Pair]) -> list[dict[str, Any]]:
     return [{**pair.subject, "choices": CHOICES} for pair in pairs]
 
 
-def _by_page(judge: Judge, pairs: Mapping[Key, Pair], folder: str) -> dict[Key, Judgement]:
-    """The judgements of all facts of a response by an entity from one reply; a fact that no sample names is left out."""
-    lists = _lists(pairs)
-    subjects = [subject_of([pairs[key] for key in part]) for part in lists]
-    replies = judge.ask_typed(f"{folder}/verify_page", subjects=subjects, description=_DOING, **PAGE)
-    found: dict[Key, Judgement] = {}
-    for part, subject, samples in zip(lists, subjects, replies, strict=True):
-        for place, key in enumerate(part, 1):
-            said = [each for sample in samples if sample.value for each in sample.value.verdicts if each.number == place]
-            read = [to_judgement(Typed(FactReply(reason=each.reason, verdict=each.verdict))) for each in said]
-            if read:
-                found[key] = vote(replace(pairs[key], evidence=tuple(subject["evidence"])), read)
-    return found
-
-
-def _lists(pairs: Mapping[Key, Pair]) -> list[list[Key]]:
-    """The facts of a response that one question about an entity can hold."""
-    together: dict[tuple[int, str], list[Key]] = defaultdict(list)
-    for key, pair in pairs.items():
-        together[key[0], pair.page].append(key)
-    keys = [(keys, part) for keys in together.values() for part in parts(range(len(keys)))]
-    return [[keys[place] for place in part] for keys, part in keys]
+def _pages(pairs: Mapping[Key, Pair]) -> list[tuple[list[Key], dict[str, Any]]]:
+    """The facts of a response that one question about an entity can hold, and what it is about."""
+    lists = lists_of(pairs, lambda key: (key[0], pairs[key].page))
+    return [(each, subject_of([pairs[key] for key in each])) for each in lists]
 
 
 def subject_of(pairs: Sequence[Pair]) -> dict[str, Any]:
@@ -194,7 +170,6 @@ def vote(pair: Pair, read: Sequence[Judgement]) -> Judgement:
 
 
 def to_judgement(read: Typed[FactReply]) -> Judgement:
-    """What one reply says."""
     if read.value is None:
         return Judgement(UNSCORED, None, read.problem)
     score, reason = stated(read.value.probability, read.value.verdict == SUPPORTED, read.value.reason)

@@ -5,15 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel
-
 from lm_factuality.benchmarks.asked import Measured
 from lm_factuality.benchmarks.biographies.decisions import is_decision_file, read_decisions
 from lm_factuality.benchmarks.biographies.generations import name_in
 from lm_factuality.benchmarks.biographies.released import factscore, grouped_score, num_entities
 from lm_factuality.ground.errors import DataError, did_you_mean, refuse
 from lm_factuality.ground.records import read_lines
-from lm_factuality.ground.settings import STRICT, Text, read_settings
+from lm_factuality.ground.settings import Strict, Text, read_settings
 from lm_factuality.ground.suite import read_config
 from lm_factuality.ground.tables import csv_rows, read_table
 
@@ -22,10 +20,8 @@ _KEYS = ("index", "name")
 _SHARES = ("factscore", "d_factscore")
 
 
-class Columns(BaseModel):
+class Columns(Strict):
     """What the columns of a CSV of measurements are called, null for one that it lacks; and whether its shares are fractions."""
-
-    model_config = STRICT
 
     model: Text = "model"
     index: Text | None = "index"

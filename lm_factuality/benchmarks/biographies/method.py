@@ -3,23 +3,19 @@
 A judge is asked at most once for each sentence, each response and each distinct fact with each entity, for all scores together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from judges.judge import Judge
+from judges.typed import Typed
 from lm_factuality.benchmarks.biographies import decompose, matrix
 from lm_factuality.benchmarks.biographies.decompose import is_abstention
-from lm_factuality.benchmarks.biographies.link import check, link
-from lm_factuality.benchmarks.biographies.pages import EVIDENCE, DocumentPages, Pages
+from lm_factuality.benchmarks.biographies.generations import EVIDENCE, DocumentPages, Pages
+from lm_factuality.benchmarks.biographies.link import LINKINGS, PROTOCOLS, link
 from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography
-from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
-
-if TYPE_CHECKING:
-    from judges.judge import Judge
-    from judges.typed import Typed
 
 NO_SENTENCES, NO_FACTS = "no sentences", "no facts in any sentence"
 ALONE = ("",)  # the entities of a response where they are not told apart: one, without a name
@@ -40,12 +36,11 @@ class Settings:
     facts: str = decompose.FACTS[0]
 
     def __post_init__(self) -> None:
-        check(self.linking, self.protocol)
-        if self.facts not in decompose.FACTS:
-            raise ConfigError(f"facts is {self.facts!r}; expected {' or '.join(decompose.FACTS)}")
+        for name, known in (("linking", tuple(LINKINGS)), ("protocol", PROTOCOLS), ("facts", decompose.FACTS)):
+            if (given := getattr(self, name)) not in known:
+                raise ConfigError(f"{name}: found {given!r}, expected {' or '.join(known)}{did_you_mean(given, known)}")
 
     def about(self, generation: Generation) -> Mapping[str, Any]:
-        """What prompts say of a response besides."""
         return {}
 
     def begin(self, generation: Generation) -> JudgedBiography:
@@ -109,7 +104,6 @@ def group_all(judge: Judge, judged: Sequence[JudgedBiography], settings: Setting
 def _asked(
     judge: Judge, prompt: str, subjects: Sequence[Mapping[str, Any]], doing: str, how: Mapping[str, Any]
 ) -> Iterator[Typed[Any]]:
-    """The only reply on each subject."""
     return (reply for (reply,) in judge.ask_typed(prompt, subjects=subjects, description=doing, **how))
 
 
@@ -141,7 +135,6 @@ def pairs_of_all(judged: Sequence[JudgedBiography], settings: Settings) -> dict[
 
 
 def link_entities(judged: JudgedBiography, settings: Settings) -> JudgedBiography:
-    """With the entity of each group."""
     links = link(judged.groups, judged.entities, judged.matrix, settings.linking, settings.protocol)
     return replace(judged, links=links)
 

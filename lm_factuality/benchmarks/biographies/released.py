@@ -1,10 +1,9 @@
 """The authors' figures out of their decision files, and the same without what their script leaves unsaid.
 
 ``code`` gives the released figures: FActScore over the facts as decomposed, D-FActScore over those that came back from grouping
-(the first fact of nearly every response did not), responses of which none came back dropped from its mean. ``fixed`` divides
-by the facts as the paper's definition does: a fact that grouping lost is unscored, one that it made up counts nowhere, a response
-without a fact left is unscored, and the worst and the best case say what all of that could amount to.
-"""
+(the first fact of nearly every response did not), responses of which none came back dropped from its mean. ``fixed`` divides by
+the facts as the paper's definition does: a fact that grouping lost is unscored, one that it made up counts nowhere, a response
+without a fact left is unscored, and the worst and the best case say what all of that could amount to."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any, Literal
 from lm_factuality.benchmarks.biographies.decisions import NUM_GROUPS, DecidedResponse, Decisions
 from lm_factuality.benchmarks.biographies.scores import length_penalty
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.statistics import Outcome, average, bootstrap_interval, defined, mean
 
 Protocol = Literal["code", "fixed"]
@@ -85,7 +84,6 @@ def penalised(response: DecidedResponse) -> float:
 
 
 def num_entities(response: DecidedResponse) -> float:
-    """The number of different entities that support a fact."""
     return float(len({fact.entity for fact in response.facts if fact.entity is not None}))
 
 
@@ -100,12 +98,10 @@ def grouped_score(response: DecidedResponse) -> float | None:
     return average(fact.is_supported for fact in response.grouped)
 
 
-def matched_score(response: DecidedResponse) -> float | None:
-    """The share of those facts, as decomposed, on which grouping left a verdict; None if there are none."""
-    return average(_matched(response))
-
-
-D_FACTSCORE: Mapping[Protocol, Callable[[DecidedResponse], float | None]] = {"code": grouped_score, "fixed": matched_score}
+D_FACTSCORE: Mapping[Protocol, Callable[[DecidedResponse], float | None]] = {
+    "code": grouped_score,
+    "fixed": lambda response: average(_matched(response)),  # of the facts as decomposed, those on which grouping left a verdict
+}
 
 
 def _matched(response: DecidedResponse) -> list[bool | None]:
@@ -132,7 +128,6 @@ def _unscored(answered: Sequence[tuple[str, DecidedResponse]]) -> dict[str, Any]
 
 
 def _check(decisions: Decisions, report: Mapping[str, Any]) -> None:
-    """Raises DataError if the file states another figure than its decisions give."""
     for ours, theirs in _RECORDED.items():
         stated, found = decisions.recorded.get(theirs), report[ours]
         if stated is not None and (found is None or abs(stated - found) > _SAME):

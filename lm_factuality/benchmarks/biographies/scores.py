@@ -1,9 +1,8 @@
 """The scores of one response, all read from the same matrix of judgements.
 
 Every denominator is the number of facts, as in the equations of sections 3.1 and 4.1: an irrelevant fact is not a supported one,
-and counts against the response (the people of section 4.2 mark it; ``irrelevant`` counts them). A fact without a verdict
-is in no score; ``worst`` and ``best`` count it as not supported and as supported.
-"""
+and counts against the response (the people of section 4.2 mark it; ``irrelevant`` counts them). A fact without a verdict is in no
+score; ``worst`` and ``best`` count it as not supported and as supported."""
 
 import math
 from collections import Counter
@@ -24,13 +23,12 @@ class Scores:
     """Of a response with facts.
 
     Those read from groups are None if the facts could not be grouped; then ``d_factscore_worst`` is 0 and ``d_factscore_best``
-    that of FActScore. ``num_entities`` counts the entities that facts are attributed to (see ``attributed``). ``unscored``
-    counts the facts without a verdict in FActScore, ``unscored_grouped`` in D-FActScore. ``kind`` is the type of section 2.4;
-    ``other`` is what the section does not name: no entity at all, or several biographies of one entity. ``difference`` is
-    FActScore minus D-FActScore, both over the facts that have a verdict in both, so that it is never below 0 and is not moved by
-    facts that only one of them counts; under ``protocol: code`` of the two scores as they are. Of ``candidates`` to link
-    with, ``without_page`` have no page.
-    """
+    that of FActScore. ``num_entities`` counts the entities that facts are attributed to (see ``attributed``). ``unscored`` counts
+    the facts without a verdict in FActScore, ``unscored_grouped`` in D-FActScore. ``kind`` is the type of section 2.4; ``other``
+    is what the section does not name: no entity at all, or several biographies of one entity. ``difference`` is FActScore minus
+    D-FActScore, both over the facts that have a verdict in both, so that it is never below 0 and is not moved by facts that only
+    one of them counts; under ``protocol: code`` of the two scores as they are. Of ``candidates`` to link with, ``without_page``
+    have no page."""
 
     facts: int
     factscore: float | None
@@ -52,7 +50,6 @@ class Scores:
 
     @property
     def facts_per_response(self) -> int:
-        """The number of facts, by the name of its mean."""
         return self.facts
 
     @property
@@ -64,10 +61,9 @@ class Scores:
 def score(judged: JudgedBiography, protocol: str = "paper") -> Scores | None:
     """The scores of a response; None if it has no facts (the model abstained, or it could not be taken apart).
 
-    Under ``protocol: code`` the groups lack the first fact, as ``biographies.method`` leaves it out there, so D-FActScore
-    is over the facts in groups, a group without any counts among the biographies, and a response without a fact in a group has
-    no D-FActScore; a fact is attributed to the entity that supports most facts of the response.
-    """
+    Under ``protocol: code`` the groups lack the first fact, as ``biographies.method`` leaves it out there, so D-FActScore is over
+    the facts in groups, a group without any counts among the biographies, and a response without a fact in a group has no
+    D-FActScore; a fact is attributed to the entity that supports most facts of the response."""
     if not judged.facts:
         return None
     whole = [of_any(row) for row in judged.matrix]
@@ -163,7 +159,6 @@ def attributed(judged: JudgedBiography, protocol: str = "paper") -> list[int | N
 
 
 def kind_of(biographies: int, entities: int) -> BiographyKind:
-    """The type of a response (section 2.4)."""
     if biographies == 1:
         return "one_bio_many_entities" if entities > 1 else "one_bio_one_entity" if entities == 1 else "other"
     return "many_bios_many_entities" if entities > 1 else "other"

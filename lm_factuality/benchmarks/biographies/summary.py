@@ -14,10 +14,6 @@ from lm_factuality.ground import statistics
 from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, defined, mean
 from lm_factuality.ground.thinking import UNFINISHED
 
-NO_VERDICT = "no fact has a verdict"
-NO_GROUPED_FACT = "no fact left in a group"
-NO_GROUPED_VERDICT = "no fact in a group has a verdict"
-
 
 @dataclass(frozen=True)
 class Row:
@@ -53,9 +49,9 @@ def why_unscored(judged: JudgedBiography, scores: Scores | None) -> str | None:
     if scores is None:
         return judged.problem
     if scores.factscore is None:
-        return NO_VERDICT
+        return "no fact has a verdict"
     if scores.d_factscore is None:
-        return NO_GROUPED_VERDICT if any(judged.groups) else NO_GROUPED_FACT
+        return "no fact in a group has a verdict" if any(judged.groups) else "no fact left in a group"
     return judged.problem
 
 

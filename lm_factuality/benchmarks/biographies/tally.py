@@ -1,8 +1,7 @@
 """What a step did to a response, counted beside the released decisions; and the scores, which are of the sums of the counts.
 
 Facts are matched one to one with released ones by the content words they share, leaving out pronouns and the name asked about,
-which one side may have put in the place of the other. Pairs of facts count for groups, as in Hubert and Arabie (1985).
-"""
+which one side may have put in the place of the other. Pairs of facts count for groups, as in Hubert and Arabie (1985)."""
 
 import math
 import re
@@ -43,7 +42,6 @@ class Measure:
         return {name: sum((tally.counts.get(name, 0) for tally in every), 0.0) for name in self.counts}
 
     def value(self, score: str, totals: Sequence[float]) -> float:
-        """A score of the sums of all counts in order."""
         return self.scores[score](dict(zip(self.counts, totals, strict=True)))
 
     def to_scores(self, totals: Totals) -> dict[str, float | None]:
@@ -52,7 +50,6 @@ class Measure:
 
 
 def share(part: str, *whole: str) -> Callable[[Totals], float]:
-    """One count over the sum of others."""
     return lambda totals: _ratio(totals[part], sum(totals[name] for name in whole))
 
 
@@ -166,7 +163,6 @@ def linkable(known: Known) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def _table(pairs: Sequence[tuple[bool, bool]]) -> dict[str, int]:
-    """How often the judge and the decisions say yes or no."""
     kinds = {"tp": (True, True), "fp": (True, False), "fn": (False, True), "tn": (False, False)}
     return {name: pairs.count(kind) for name, kind in kinds.items()}
 

@@ -3,8 +3,7 @@
 The YAML uses lm_eval's own keys where it has them (``dataset_path``, ``dataset_kwargs``, ``test_split``, ``doc_to_text``,
 ``doc_to_choice``, ``doc_to_target``) and ``metadata`` for the rest: ``source`` (a name of the registry), ``columns``,
 ``spacing``, ``window``, ``join`` and ``delimiter`` (see ``joining``), ``protocol``, ``dola_prefix`` (the column of prefixes by
-that protocol, if another), ``caution``.
-"""
+that protocol, if another), ``caution``."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,8 +16,8 @@ from lm_factuality.benchmarks.declaration import wrong_metrics
 from lm_factuality.benchmarks.factor.joining import AUTHORS, DELIMITER, DOLA, Join
 from lm_factuality.benchmarks.factor.metrics import SCORES
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.settings import STRICT, TASK, read_settings
-from lm_factuality.harness.own_data import INLINE, YAML_FOLDER
+from lm_factuality.ground.settings import TASK, Strict, read_settings
+from lm_factuality.harness.own_data import INLINE, folder_of
 
 PAPER_WINDOW = 1024  # tokens of prefix and completion together that a model sees (section 4.2)
 PERPLEXITY_SUFFIX = "_perplexity"  # what the name of the perplexity task on the same corpus adds to that of a FACTOR task
@@ -44,10 +43,8 @@ Window = Annotated[
 ]
 
 
-class Columns(BaseModel):
+class Columns(Strict):
     """Which column holds what; None stands for the authors' column names, as far as the table has them."""
-
-    model_config = STRICT
 
     prefix: Column = None
     completion: Annotated[str, Field(description="a column name")] = "completion"
@@ -56,10 +53,8 @@ class Columns(BaseModel):
     doc_id: Column = None
 
 
-class TableYaml(BaseModel):
+class TableYaml(Strict):
     """The keys of a YAML that name a table, and those that only lm_eval reads."""
-
-    model_config = STRICT
 
     task: Annotated[str, Field(description="the name of the task")]
     dataset_path: Text = None
@@ -162,7 +157,6 @@ def parse_corpus(config: Mapping[str, Any]) -> Corpus:
 
 
 def wrong_join(config: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with ``join`` and ``delimiter`` together."""
     metadata = metadata_of(config)
     if metadata.get("join") == AUTHORS and metadata.get("delimiter") is not None:
         yield "metadata.delimiter: 'join: authors' has no delimiter; keep one of the two"
@@ -196,7 +190,6 @@ def to_corpus(yaml: TableYaml, config: Mapping[str, Any], path: str | None, **se
     """The table that ``yaml`` names, with ``path`` for its ``dataset_path``, and the ``settings`` of the corpus."""
     metadata = metadata_of(config)
     where = str(metadata.get("config_source", INLINE))
-    folder = metadata.get(YAML_FOLDER) if where == INLINE else Path(where).parent
     options = dict(yaml.dataset_kwargs or {})
     data_files = options.pop("data_files", None)
     for loader, ending in LOADERS.items():
@@ -205,7 +198,7 @@ def to_corpus(yaml: TableYaml, config: Mapping[str, Any], path: str | None, **se
     return Corpus(
         yaml.task,
         where,
-        Path(folder) if folder else None,
+        folder_of(metadata),
         dataset_path=path,
         dataset_name=yaml.dataset_name,
         data_files=data_files,

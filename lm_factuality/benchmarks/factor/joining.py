@@ -3,16 +3,15 @@
 ``delimiter``, for rows of one's own: both as they are, with the delimiter between them where neither brings white space.
 ``authors``, for the published files: as the authors' script does, a space that ends the prefix moves to the front of the
 completion, whose own leading spaces go; any other prefix is joined as it is. ``dola``, of the protocol of that name: as DoLa's
-script does, one space more, whatever the two end and begin with.
-"""
+script does, one space more, whatever the two end and begin with."""
 
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from lm_factuality.benchmarks.factor.rows import Row
+from lm_factuality.ground.console import tell_once
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.sentences import SIGNS
 
@@ -35,7 +34,6 @@ class Join:
 
     @property
     def about(self) -> dict[str, str]:
-        """What results say of it."""
         return {"join": self.rule} | ({"delimiter": self.delimiter} if self.rule == DELIMITER else {})
 
     def __call__(self, prefix: str, completion: str) -> tuple[str, str]:
@@ -121,9 +119,4 @@ def first_seam(rows: Sequence[Row], join: Join) -> str:
 
 def tell_seam(task: str, rows: Sequence[Row], join: Join) -> None:
     """Shows it in the log, once: a run makes its tasks before the model, and again with it."""
-    _tell(f"{task}: prefix and completion meet as {first_seam(rows, join)}")
-
-
-@cache
-def _tell(text: str) -> None:
-    logger.info("%s", text)
+    tell_once(logger, f"{task}: prefix and completion meet as {first_seam(rows, join)}", logging.INFO)

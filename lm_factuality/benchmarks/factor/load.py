@@ -11,8 +11,7 @@ from jinja2 import TemplateError
 
 from lm_factuality.benchmarks import find_source
 from lm_factuality.benchmarks.factor.corpus import LOADERS, TEMPLATE_KEYS, Corpus
-from lm_factuality.benchmarks.factor.rows import Row, cell_text, make_row, normalise_spacing
-from lm_factuality.benchmarks.factor.templates import gold_index, renderer
+from lm_factuality.benchmarks.factor.rows import Row, cell_text, gold_index, make_row, normalise_spacing, renderer
 from lm_factuality.ground.errors import ConfigError, DataError, refuse
 from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.ground.tables import Record, Table, read_table
@@ -64,11 +63,8 @@ class Loaded(Generic[AnyItem]):
 def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> Loaded[Row]:
     """All rows of ``corpus``, in file order; a row that cannot be scored keeps its place and says why.
 
-    Lines that cannot be read are left out and named in ``problems``: whoever scores must refuse such a file.
-
-    Raises:
-        ConfigError: columns or templates that the table does not fit.
-        DataError: a file that is missing, or of which nothing can be read.
+    Lines that cannot be read are left out and named in ``problems``: whoever scores must refuse such a file. Raises ConfigError:
+    columns or templates that the table does not fit. Raises DataError: a file that is missing, or of which nothing can be read.
     """
     table, provenance = find_table(corpus, data_dir)
     rows = table_rows(corpus, table)
@@ -76,7 +72,6 @@ def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> Loaded[Ro
 
 
 def table_rows(corpus: Corpus, table: Table) -> list[Row]:
-    """The examples that the rows of ``table`` hold."""
     records = list(table.records)
     names = column_names(table)
     build = _rows_from_templates if corpus.templates else _rows_from_columns
@@ -85,7 +80,6 @@ def table_rows(corpus: Corpus, table: Table) -> list[Row]:
 
 
 def column_names(table: Table) -> list[str]:
-    """Every column that some row has."""
     return list(dict.fromkeys(name for record in table.records for name in record.values))
 
 

@@ -1,15 +1,51 @@
-"""The metrics of the FACTOR tasks."""
+"""The metrics of the FACTOR tasks, and the floor under accuracies: what a model that knows nothing scores on a row.
 
+Among four choices that is 25% only where they have nothing to do with each other. Edits of one sentence leave that sentence
+between them: it is the likeliest only if each edit happens to make it less likely, one time in eight for edits of different
+words."""
+
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from lm_factuality.benchmarks.declaration import ACCURACY, BITS_PER_BYTE, Measure, Score
-from lm_factuality.benchmarks.factor.floor import floor_of
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS, RowScore, score_row
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
-from lm_factuality.harness.scored import ScoredContinuation
+from lm_factuality.harness.outputs import ScoredContinuation, TaskResult, number_of
+
+LOTS = 20  # drawings of word weights
+_BYTES = 3  # of a weight
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def shares(values: Sequence[float]) -> list[float]:
+    """How likely each choice is to be picked by who picks the greatest value, ties broken by lot."""
+    picked = [value == max(values) for value in values]
+    return [is_best / sum(picked) for is_best in picked]
+
+
+def floor_of(choices: Sequence[str], gold: int, seed: int = 0) -> float:
+    """How often word weights drawn by lot pick the true one of ``choices``: each word has one random weight in all rows, and the
+    choice with the greatest sum is picked. The mean over ``LOTS`` drawings."""
+    zero = np.zeros(LOTS, dtype=np.int64)
+    sums = np.array([sum((_weights(word, seed) for word in choice.split()), zero) for choice in choices])
+    return float(np.mean([shares(each)[gold] for each in sums.T.tolist()]))
+
+
+@lru_cache(maxsize=1 << 16)
+def _weights(word: str, seed: int) -> Ints:
+    digest = hashlib.blake2b(f"{seed}/{word}".encode("utf-8", "replace"), digest_size=_BYTES * LOTS).digest()
+    parts = np.frombuffer(digest, dtype=np.uint8).reshape(LOTS, _BYTES).astype(np.int64)
+    found: Ints = parts @ 256 ** np.arange(_BYTES) - 256**_BYTES // 2
+    return found  # whole numbers, lest the order of words break a tie
+
 
 VERSUS = "factor_acc_vs_"  # pairwise accuracy against the contradictions of one error type
 MARGIN_VERSUS = "margin_vs_"
@@ -59,7 +95,6 @@ def true_bytes(doc: Mapping[str, Any]) -> int:
 
 
 def families(error_types: Sequence[str]) -> dict[str, Sequence[str]]:
-    """The members of scores by error type."""
     return {VERSUS: error_types, MARGIN_VERSUS: error_types}
 
 
@@ -121,3 +156,25 @@ SCORES = (
     Score("truncated", Aggregation(lambda rows: float(sum(rows))), higher=False),
     Score("unscored", Aggregation(how_many), higher=False),
 )
+
+
+KNOWN: Mapping[str, Any] = load_yaml(__package__, "known.yaml")  # which says what its keys are
+
+
+def known_of(task: TaskResult) -> Mapping[str, Any] | None:
+    """What is known of the file behind ``task``, with its spacing; None where it is no published file."""
+    data = task.metadata.get("data")
+    source = data.get("source") if isinstance(data, Mapping) else None
+    found: Mapping[str, Any] | None = KNOWN.get(str(source), {}).get(str(task.metadata.get("spacing") or "published"))
+    return found
+
+
+def floor(task: TaskResult, metric: str) -> float | None:
+    """What knowing nothing scores on the rows of ``task``: of accuracies as the run has it, or, where it has not (runs of earlier
+    releases), as it is known of a published file; a half of pairs. None of scores without a floor, and where it is not known."""
+    if metric == "pairwise_acc" or metric.startswith(VERSUS):
+        return 0.5
+    if metric not in NORMALISATIONS:
+        return None
+    known = known_of(task)
+    return number_of(task.metrics.get(FLOOR, known["lot"] / 100 if known else None))

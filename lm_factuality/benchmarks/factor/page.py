@@ -11,8 +11,7 @@ from markupsafe import Markup
 from lm_factuality.benchmarks.chosen import Chosen, Entry, series, shown_scores, without_retrieval
 from lm_factuality.benchmarks.declaration import PERPLEXITY, Sample, Samples, Score
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
-from lm_factuality.benchmarks.factor.known import known_of
-from lm_factuality.benchmarks.factor.metrics import FINER, MARGIN_VERSUS, SCORES, VERSUS, true_bytes
+from lm_factuality.benchmarks.factor.metrics import FINER, MARGIN_VERSUS, SCORES, VERSUS, known_of, true_bytes
 from lm_factuality.benchmarks.pairs import adjusted
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
@@ -27,14 +26,15 @@ _MEAN_LOGPROB = "factor_mean_logprob"
 
 
 def sections(chosen: Chosen) -> Sequence[Markup]:
-    """A section for each task, with its plots."""
     return [_section(chosen, task) for task in chosen.tasks_of_kind("factor")]
 
 
 def _section(chosen: Chosen, task: str) -> Markup:
-    entries = sorted(chosen.of_task(task), key=lambda entry: -_value(entry))
+    shown = [(entry.figure(entry.headline), entry) for entry in chosen.of_task(task)]
+    entries = [entry for _, entry in sorted(shown, key=lambda pair: pair[0].value if pair[0] else -1.0, reverse=True)]
     likely = {entry.model.id: chosen.find(entry.model, task + PERPLEXITY_SUFFIX) for entry in entries}
-    likely_scores = _perplexities(likely)
+    # Per token, where a run has it, before per byte.
+    likely_scores = [each for each in shown_scores([*filter(None, likely.values())]) if each.measure == PERPLEXITY]
     return render(
         f"{__package__}/page.html",
         task=task,
@@ -52,24 +52,13 @@ def _section(chosen: Chosen, task: str) -> Markup:
     )
 
 
-def _value(entry: Entry) -> float:
-    found = entry.figure(entry.headline)
-    return found.value if found else -1.0
-
-
 def _floor(entries: Sequence[Entry]) -> tuple[str, float] | None:
     """What knowing nothing scores on the rows, which is the same for all models but for what they have no score on."""
     found = next((found.floor for entry in entries if (found := entry.figure(entry.headline)) and found.floor is not None), None)
     return None if found is None else ("floor", 100 * found)
 
 
-def _perplexities(likely: Mapping[str, Entry | None]) -> list[Score]:
-    """Per token, where a run has it, before per byte."""
-    return [score for score in shown_scores([each for each in likely.values() if each]) if score.measure == PERPLEXITY]
-
-
 def _by_size(task: str, entries: Sequence[Entry]) -> Plot | None:
-    """None where fewer than two models have a size."""
     points = [
         _point(entry, Dot(entry.model.size), dot) for entry in entries if (dot := entry.dot(entry.headline)) and entry.model.size
     ]
@@ -146,7 +135,6 @@ def _retrieval(chosen: Chosen, task: str) -> Mapping[str, Any] | None:
 
 
 def row(result: TaskResult, sample: Sample) -> SampleRow:
-    """A prefix with its completions."""
     doc, unscored = sample["doc"], sample.get("unscored")
     gold, means = doc["gold"], sample.get(_MEAN_LOGPROB)
     margin = sample.get("margin")

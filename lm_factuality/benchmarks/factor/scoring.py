@@ -10,14 +10,13 @@ The finer scores change where accuracy does not yet, so small models and small d
 lm_eval defines its continuous metrics of multiple choice: ``bits_per_byte`` is the information in the true completion, in bits
 per UTF-8 byte; ``choice_prob`` the probability of the true completion given that one of the choices follows, which is the softmax
 of sums (that of means would be no probability); ``brier_score`` the squared distance of those probabilities from certainty of the
-truth (0 to 2).
-"""
+truth (0 to 2)."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lm_factuality.harness.scored import ScoredContinuation
+from lm_factuality.harness.outputs import ScoredContinuation
 
 PROTOCOLS = ("paper", "code", "dola")
 NORMALISATIONS = ("factor_acc", "acc", "acc_bytes")  # by tokens, by nothing, by bytes
@@ -30,8 +29,7 @@ class RowScore:
     ``correct`` maps each normalisation to whether the true completion wins (absent: this normalisation cannot be had); ``leads``
     says for each choice by how many nats per token the true completion has the higher mean log-probability, or by the protocol
     ``dola`` by how many nats the higher sum, and ``beaten`` whether that makes it the likelier one (None for the true one);
-    ``finer`` has the finer scores by name; ``unscored`` says why there is no outcome, empty if there is one.
-    """
+    ``finer`` has the finer scores by name; ``unscored`` says why there is no outcome, empty if there is one."""
 
     correct: dict[str, bool]
     leads: tuple[float | None, ...]

@@ -13,7 +13,7 @@ from lm_factuality.benchmarks.factor.joining import first_seam, odd_seams, tell_
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import document, spacing_leak, suspicions
 from lm_factuality.harness import requests
-from lm_factuality.harness.scored import ScoredContinuation
+from lm_factuality.harness.outputs import ScoredContinuation
 from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, build, without_chat
 
 

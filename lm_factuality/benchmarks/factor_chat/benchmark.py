@@ -11,14 +11,12 @@ from judges.templates import Prompts
 from lm_factuality.benchmarks.audit import HIGHEST_LOGPROB, OTHER_REQUEST, UNKNOWN_REQUESTS, Expected, PromptAudit, requests_of
 from lm_factuality.benchmarks.chosen import Chosen, Entry, shown_scores
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample, Samples
-from lm_factuality.benchmarks.factor_chat.metrics import POSITION, SCORES, bins_of, row_metrics
-from lm_factuality.benchmarks.factor_chat.questions import PROTOCOLS
+from lm_factuality.benchmarks.factor_chat.metrics import POSITION, PROTOCOLS, SCORES, bins_of, row_metrics
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.plots import Dot, Point, scatter
-from lm_factuality.harness.outputs import ResultsFile, TaskResult
+from lm_factuality.harness.outputs import ResultsFile, TaskResult, WordAnswer
 from lm_factuality.harness.samples import prompt_text, same_responses, samples_of, to_float
-from lm_factuality.harness.scored import WordAnswer
 
 _ROUNDING = 1e-3  # of half-precision log-probabilities
 
@@ -52,7 +50,6 @@ def instance(sample: Sample) -> Instance | None:
 
 
 def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
-    """What sets a run apart from others."""
     if task.metadata.get("answers_read") == "words":
         yield "by words: each probability is 0 or 1, and choices are often equal"
     if file.content.get("chat_template") is None:  # empty where a server has it
@@ -97,7 +94,6 @@ _COMPARED = ("chat_acc", "pairwise_acc", "all_right", "prompt_acc", "brier", "p_
 
 
 def sections(chosen: Chosen) -> Sequence[Markup]:
-    """A section for each task."""
     return [_section(task, chosen.of_task(task)) for task in chosen.tasks_of_kind("factor_chat")]
 
 
@@ -133,7 +129,6 @@ def _bins(entry: Entry) -> list[tuple[float, float, int]]:
 
 
 def row(result: TaskResult, sample: Sample) -> SampleRow:
-    """A prefix with its completions."""
     doc, chances, right = sample["doc"], sample.get("auroc"), sample.get("chat_acc")
     gold, margin = doc["gold"], None
     if chances:
@@ -146,13 +141,7 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         key_of(sample, doc["prefix"], *doc["choices"]),
         str(doc["doc_id"]),
         snippet(doc["choices"][max(gold, 0)]),
-        {
-            "id": doc["doc_id"],
-            "prefix": doc["prefix"],
-            "choices": doc["choices"],
-            "gold": gold,
-            "types": list(doc["error_types"]),
-        },
+        {"id": doc["doc_id"], "types": list(doc["error_types"]), **{key: doc[key] for key in ("prefix", "choices", "gold")}},
         "unscored" if right is None else "right" if right else "wrong",
         margin,
         sorted({kind for kind in doc["error_types"] if kind}),

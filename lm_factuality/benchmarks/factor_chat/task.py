@@ -9,11 +9,10 @@ from judges.templates import Prompts
 from lm_factuality.benchmarks.factor.corpus import Corpus, parse_corpus
 from lm_factuality.benchmarks.factor.task import FactorTask
 from lm_factuality.benchmarks.factor_chat.benchmark import BENCHMARK
-from lm_factuality.benchmarks.factor_chat.metrics import POSITION, row_metrics
-from lm_factuality.benchmarks.factor_chat.questions import CENTRE, LETTERS, PROTOCOLS
+from lm_factuality.benchmarks.factor_chat.metrics import CENTRE, LETTERS, POSITION, PROTOCOLS, row_metrics
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness import answers
-from lm_factuality.harness.scored import WordAnswer
+from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.harness.suite_task import Settings, without_chat
 
 
@@ -63,7 +62,6 @@ class FactorChatTask(FactorTask):
         return [super(FactorTask, self).fewshot_context({**doc, "prefix": text}, num_fewshot, **kwargs) for text in texts]
 
     def construct_requests(self, doc: dict[str, Any], ctx: Sequence[Any], **kwargs: Any) -> list[Instance]:
-        """One request a prompt."""
         words = self._protocol.words(len(doc["choices"]))
         rest = (words, self._way, dict(self.config.generation_kwargs or {}), *self.room_to_think())
         return [

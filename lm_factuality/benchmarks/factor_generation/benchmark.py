@@ -1,4 +1,8 @@
-"""FACTOR in open generation as the rest of the suite knows it."""
+"""FACTOR in open generation as the rest of the suite knows it, and its scores out of samples.
+
+A record holds what was read of the judge, not its outputs: what follows from the responses is found again, and what only the
+judge can know is believed. People in the judge's place say whether the minimal fact is true, false or not touched on (section
+6.1)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,17 +10,67 @@ from typing import Any
 
 from markupsafe import Markup
 
+from lm_factuality.benchmarks.asked import Answers, Item, People, as_verdict, load_questions, relabelling
 from lm_factuality.benchmarks.audit import HIGHEST_LOGPROB, Expected, PromptAudit
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
-from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Sample, Samples, Score
+from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Recount, Row, Rows, Sample, Samples, Score
+from lm_factuality.benchmarks.factor.scoring import wins
+from lm_factuality.benchmarks.factor_generation.facts import MARKS, complete, end_of, why_none
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
-from lm_factuality.benchmarks.factor_generation.metrics import SCORES, sums
-from lm_factuality.benchmarks.factor_generation.recount import PEOPLE, recount
+from lm_factuality.benchmarks.factor_generation.tally import SCORES, row_metrics, sums
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.statistics import Aggregation, mean
 from lm_factuality.harness.outputs import TaskResult, number_of
-from lm_factuality.harness.samples import keep_verdict, responses_of, verdict_of
+from lm_factuality.harness.samples import belongs, keep_verdict, responses_of, verdict_of
+
+
+def recount(task: TaskResult, rows: Rows) -> Recount:
+    """From the marks by the task's protocol; what does not follow from the judge's texts is unfounded."""
+    protocol = str(task.metadata.get("protocol", "paper"))
+
+    def again(row: Row) -> dict[str, Any]:
+        verdict, doc = row["verdict"], row["doc"]
+        expected = 0 if doc["no_fact"] else len(row["responses"])
+        belongs(verdict["doc_id"] == doc["doc_id"] and len(verdict["marks"]) == expected)
+        if unknown := set(verdict["marks"]) - {*MARKS, None}:
+            raise ValueError(f"marks {unknown}, expected {', '.join(MARKS)} or null")
+        if doc["factor_acc"] is not None and doc["factor_acc"] != wins(doc["mean_logprob"], doc["gold"], protocol):
+            raise ValueError("its factor_acc does not follow from mean_logprob")
+        return row_metrics(doc, verdict)
+
+    return Recount(again, unfounded)
+
+
+def unfounded(row: Row) -> str | None:
+    doc, verdict = row["doc"], row["verdict"]
+    texts = [] if doc["no_fact"] else row["responses"]
+    sentences = [complete(doc["stem"], text) for text in texts]
+    if verdict["sentences"] != sentences:
+        return "its sentences are not those of the responses"
+    for text, sentence, mark, reason in zip(texts, sentences, verdict["marks"], verdict["reasons"], strict=True):
+        if (mark is None) != isinstance(reason, str):
+            return "a generation has a mark and a reason why it has none, or neither"
+        if sentence is None and (mark, reason) != (None, why_none(text)):
+            return "a generation without a word has a mark"
+    return None
+
+
+def _items(result: TaskResult, sample: Sample) -> list[Item]:
+    doc, record = sample["doc"], verdict_of(sample)
+    context = (("Right version", doc["true"]), ("Wrong version", doc["false"]), ("Text before", end_of(doc["prefix"])))
+    pairs = enumerate(zip(record["sentences"], record["marks"], strict=True))
+    return [Item(f"mark:{place}", "mark", text, context, mark) for place, (text, mark) in pairs if text]
+
+
+def _change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
+    record = verdict_of(sample)
+    marks = [answers.get(f"mark:{place}") for place in range(len(record["marks"]))]
+    reasons = [None if mark else reason for mark, reason in zip(marks, record["reasons"], strict=True)]
+    return as_verdict({**record, "marks": marks, "reasons": reasons, "unscored": None})
+
+
+PEOPLE = People(tuple(load_questions(__package__).values()), _items, relabelling(_items, _change, recount))
 
 
 class FactorGenerationAudit(PromptAudit):
@@ -47,12 +101,10 @@ _POOLED = Score("accuracy_pooled", Aggregation(mean), ACCURACY, "True of true an
 
 
 def sections(chosen: Chosen) -> Sequence[Markup]:
-    """A table of the scores for each task."""
     return [scores_section(chosen, "factor_generation", "In open generation", _NOTE)]
 
 
 def row(result: TaskResult, sample: Sample) -> SampleRow:
-    """The generations from one prefix."""
     doc, record = sample["doc"], verdict_of(sample)
     marks = list(record["marks"])
     true, false = marks.count("true"), marks.count("false")

@@ -1,27 +1,30 @@
-"""From marks to the table of section 6.2 (tables 4 and 6 of the FACTOR paper).
+"""From marks to the table of section 6.2 (tables 4 and 6 of the FACTOR paper), and the metrics.
 
 Rows are split by whether the model scored the true completion above the false one that it was tested with (*right*) or not
 (*wrong*). Of the generations that have a mark, the shares of true, false and neutral ones are taken in both subsets; the factual
 accuracy is true / (true + false). *Weighted* mixes the two subsets' shares by how often the model is right over all pairs of a
 true and a false completion in the benchmark, and takes the accuracy of the mixture, which is what gives the last rows of the
 paper's table 6. *Pooled* is over all marked generations as they are, also those of rows of which it is not known whether the
-model is right.
-"""
+model is right."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple, TypedDict
 
-from lm_factuality.benchmarks.factor_generation.marks import MARKS, TRUE
+from lm_factuality.benchmarks.declaration import ACCURACY as _ACCURACY
+from lm_factuality.benchmarks.declaration import SHARE, Score
+from lm_factuality.benchmarks.factor_generation.facts import FALSE, MARKS, TRUE
+from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean, pooled_stderr
 
 RIGHT, WRONG, UNSPLIT = GROUPS = ("right", "wrong", "unsplit")
 WEIGHTED, POOLED = "weighted", "pooled"
 SUBSETS = (RIGHT, WRONG, WEIGHTED, POOLED)
 ACCURACY = "accuracy"
-SCORES = (ACCURACY, *MARKS)
+KINDS = (ACCURACY, *MARKS)  # of scores, in each subset
 
 
 class Record(TypedDict):
@@ -78,8 +81,6 @@ class RowTally(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The sums over rows."""
-
     right: Counts
     wrong: Counts
     unsplit: Counts
@@ -140,7 +141,6 @@ _NONE: tuple[float, ...] = (0,) * (len(GROUPS) * len(Counts._fields) + 2)
 
 
 def add(tallies: Iterable[RowTally]) -> Totals:
-    """The sums over ``tallies``."""
     return Totals.of([sum(column) for column in zip(_NONE, *(tally.vector() for tally in tallies), strict=True)])
 
 
@@ -170,3 +170,55 @@ def tally_row(doc: Mapping[str, Any], verdict: Record) -> RowTally:
 
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else math.nan
+
+
+_SCORES = {score if subset == WEIGHTED else f"{score}_{subset}": (subset, score) for subset in SUBSETS for score in KINDS}
+_BOUNDS = {"accuracy_worst": FALSE, "accuracy_best": TRUE}
+
+
+def row_metrics(doc: Mapping[str, Any], verdict: Record) -> dict[str, Any]:
+    """The tally of one row, under the name of every score that it is part of; ``doc`` holds what the scores say of it."""
+    tally = tally_row(doc, verdict)
+    right = doc["factor_acc"]
+    return {
+        **dict.fromkeys([*_SCORES, *_BOUNDS, "pairs_right"], tally),
+        "factor_acc": None if right is None else Outcome(right, doc["doc_id"]),
+        "unscored": verdict["marks"].count(None),
+        "without_fact": doc["no_fact"] or None,
+    }
+
+
+def sums(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    """What a row adds to the scores of its marks, as ``Totals`` adds it up."""
+    doc_id, group, counts, *pairs = sample[ACCURACY]
+    return dict.fromkeys(_SCORES, tuple(RowTally(doc_id, group, Counts(*counts), *pairs).vector()))
+
+
+def _of_totals(value: Callable[[Totals], float], has_stderr: bool = True) -> dict[str, Any]:
+    def stderr(rows: Sequence[RowTally]) -> float:
+        # Without a value there is no error of it, though draws may happen to have one.
+        return math.nan if math.isnan(value(add(rows))) else pooled_stderr(by_document(rows), lambda sums: value(Totals.of(sums)))
+
+    aggregation = Aggregation(lambda rows: value(add(rows)), stderr if has_stderr else None)
+    return {"aggregation": aggregation, "of_sums": lambda sums: value(Totals.of(sums))}
+
+
+_LABELS = {"accuracy": "True of true and false", "true": "True", "false": "False", "neutral": "Neither"}
+_HIGHER = {"false": False, "neutral": None}
+
+
+def _scores() -> Iterator[Score]:
+    for name, (subset, score) in _SCORES.items():
+        note = "weighted as in section 6 of the paper" if name == ACCURACY else ""
+        measure, higher = _ACCURACY if score == ACCURACY else SHARE, _HIGHER.get(score, True)
+        found = _of_totals(methodcaller("score", subset, score))
+        yield Score(name, measure=measure, label=_LABELS.get(name, ""), higher=higher, note=note, **found)
+    for name, mark in _BOUNDS.items():
+        yield Score(name, _of_totals(methodcaller("bound", mark), has_stderr=False)["aggregation"])
+    yield Score("pairs_right", _of_totals(attrgetter("weight"))["aggregation"], SHARE)
+    yield Score("factor_acc", Aggregation(mean, clustered_stderr), _ACCURACY)
+    yield Score("unscored", Aggregation(lambda counts: float(sum(counts))), higher=False)
+    yield Score("without_fact", Aggregation(how_many), higher=False)
+
+
+SCORES = tuple(_scores())

@@ -12,18 +12,16 @@ from lm_factuality.benchmarks.factor.joining import tell_seam
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row, document
 from lm_factuality.benchmarks.factor.scoring import score_row
-from lm_factuality.benchmarks.factor_generation import metrics
 from lm_factuality.benchmarks.factor_generation.benchmark import BENCHMARK
-from lm_factuality.benchmarks.factor_generation.facts import FIRST, Edit, MinimalFact, find_fact
+from lm_factuality.benchmarks.factor_generation.facts import CAUTION, FIRST, Edit, MinimalFact, find_fact
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, reads_prompt
-from lm_factuality.benchmarks.factor_generation.marks import CAUTION
-from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add
+from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add, row_metrics
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.ground.statistics import Aggregation
 from lm_factuality.harness import requests
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.judging import JudgedTask
-from lm_factuality.harness.scored import ScoredContinuation
+from lm_factuality.harness.outputs import ScoredContinuation
 from lm_factuality.harness.suite_task import Settings, without_chat
 
 logger = logging.getLogger(__name__)
@@ -40,8 +38,7 @@ class FactorGenerationTask(JudgedTask):
     ``doc`` (``mean_logprob`` of each choice), so that ``lm-factuality judge`` needs nothing else.
 
     ``metadata``: those of a FACTOR task; ``contradiction`` (``first``, or an error type: which false completion is taken);
-    ``judge``, ``judge_store``. Raises ConfigError, DataError: on construction, if the YAML, its data or the judge cannot be
-    used.
+    ``judge``, ``judge_store``. Raises ConfigError, DataError: on construction, if the YAML, its data or the judge cannot be used.
     """
 
     _instances: list[Instance]  # lm_eval's requests of this process
@@ -137,7 +134,7 @@ class FactorGenerationTask(JudgedTask):
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         (verdict,) = results
         self._reasons += filter(None, verdict["reasons"])
-        return metrics.row_metrics(doc, verdict)
+        return row_metrics(doc, verdict)
 
     def why_unscored(self, values: Sequence[Any]) -> Sequence[str]:
         """Of generations, of which a row has several and counts those without a mark."""
@@ -149,7 +146,6 @@ class FactorGenerationTask(JudgedTask):
 
 
 def _document(row: Row, fact: MinimalFact | str) -> dict[str, Any]:
-    """A row as the samples show it: as FACTOR's task does, and the fact that it is asked with."""
     reason = fact if isinstance(fact, str) else ""
     found = MinimalFact("", -1, "", Edit("", "")) if isinstance(fact, str) else fact
     edit = {key: getattr(found.edit, key) for key in ("stem", "true", "false", "true_edit", "false_edit")}

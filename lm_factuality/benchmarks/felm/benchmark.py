@@ -6,7 +6,7 @@ from typing import Any
 from lm_factuality.benchmarks.asked import Answers, Item, People, load_questions, relabelling
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample
 from lm_factuality.benchmarks.felm import metrics
-from lm_factuality.benchmarks.felm.certify import SETTINGS
+from lm_factuality.benchmarks.felm.judging import SETTINGS
 from lm_factuality.benchmarks.felm.page import LEAD, SAMPLES, sections
 from lm_factuality.benchmarks.felm.rows import FELM
 from lm_factuality.harness.outputs import TaskResult
@@ -23,7 +23,6 @@ def keep(sample: Sample) -> Row:
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
-    """By the task's protocol and mode."""
     protocol, mode = str(task.metadata.get("protocol", "paper")), str(task.metadata.get("mode", "vanilla"))
     return Recount(lambda row: metrics.row_metrics(row["doc"], row["outputs"], protocol, mode))
 

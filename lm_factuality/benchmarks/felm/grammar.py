@@ -3,15 +3,14 @@ ALL_CORRECT.
 
 Read as the same: a heading "Answer" over them; ``\\boxed{2}``; a JSON object with the key ``answer``; ranges; "segments 2 and 3";
 one id a line; "No errors found" for ALL_CORRECT. An explanation may follow if it names no further unit and takes nothing back. Of
-several answers the last counts if the others that can be read say the same. Anything else has no reading, and says why.
-"""
+several answers the last counts if the others that can be read say the same. Anything else has no reading, and says why."""
 
 import json
 import re
 from collections.abc import Iterator
 
-from lm_factuality.ground.packaged import load_words
-from lm_factuality.ground.reasons import curable
+from lm_factuality.ground.errors import curable
+from lm_factuality.ground.packages import load_words
 
 _LONGER = "a larger --gen_kwargs max_gen_toks=N"
 _AS_CHAT = f"try --apply_chat_template, or {_LONGER}"

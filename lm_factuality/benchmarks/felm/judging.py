@@ -1,15 +1,46 @@
-"""A judge works through FELM: every row asked in one setting, every answer read; and claims extracted (appendix D, table 5)."""
+"""A judge works through FELM: every row asked in one setting, every answer read, and claims extracted (appendix D, table 5); and
+is certified on it, with intervals and beside judges that do not read."""
 
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from judges.answers import Answer
+from judges.config import JudgeConfig
 from judges.judge import Judge
-from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
-from lm_factuality.benchmarks.felm.claims import ClaimsReply, RowClaims, check_claims, read_text, to_claims
-from lm_factuality.benchmarks.felm.questions import CLAIM_PROMPT, Question, Questioner, extraction_subject
-from lm_factuality.benchmarks.felm.rows import FelmRow
+from judges.verify import SUPPORTED, Pair, verify
+from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
+from lm_factuality.benchmarks.felm.metrics import ALL, LEVELS, MEASURES, Counts, count_response, to_report, to_scores
+from lm_factuality.benchmarks.felm.questions import (
+    CLAIM_PROMPT,
+    MODES,
+    UNITS,
+    AuthorsPrompts,
+    Question,
+    Questioner,
+    extraction_subject,
+)
+from lm_factuality.benchmarks.felm.rows import (
+    FELM,
+    ClaimsReply,
+    FelmRow,
+    RowClaims,
+    check_claims,
+    read_claims,
+    read_rows,
+    read_text,
+    split_claims,
+    to_claims,
+)
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
+from lm_factuality.ground.console import interval, shown
+from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.published import blob_id, locate
+from lm_factuality.ground.statistics import interval_of, pooled_interval
+from lm_factuality.ground.suite import tasks_folder
+from lm_factuality.harness.generation import Table
 
 AS_GIVEN = "felm/as_given"
 
@@ -67,3 +98,139 @@ def _read(row: FelmRow, questioner: Questioner, claims: RowClaims | None, answer
         problem=None if texts else answers[0].error or "no answer",
         cut_off=[answer.is_cut_off for answer in texts],
     )
+
+
+def flagged(responses: Sequence[JudgedResponse], flag: Callable[[], bool]) -> list[JudgedResponse]:
+    """As a judge flags them who does not read: ``flag`` is asked of each segment."""
+    return [replace(each, flagged=tuple(flag() for _ in each.errors), reason=None) for each in responses]
+
+
+def at_random(responses: Sequence[JudgedResponse], seed: int = 0) -> Callable[[], bool]:
+    """Flags a segment with the share of segments that hold an error."""
+    draw, errors = random.Random(seed), [error for each in responses for error in each.errors]
+    share = sum(errors) / max(1, len(errors))
+    return lambda: draw.random() < share
+
+
+BASELINES: Mapping[str, Callable[[Sequence[JudgedResponse]], Callable[[], bool]]] = {
+    "flag everything": lambda responses: lambda: True,  # segment F1 30.2 on the published file
+    "flag nothing": lambda responses: lambda: False,
+    "flag at random": at_random,
+}
+_BINS = 10
+_SHOWN = ("f1", "precision", "recall", "balanced_accuracy")
+
+
+class FelmTrial:
+    """All rows of FELM, asked about by ``unit`` and ``mode``; the ``Trial`` of a setting."""
+
+    def __init__(self, unit: str, mode: str, wanted: Wanted) -> None:
+        """Raises ConfigError, DataError: the data, the claims or the authors' prompts."""
+        path = tasks_folder() / "sample" / "sample_felm.jsonl" if wanted.sample else locate(FELM, wanted.data_dir).path
+        blob = blob_id(path)
+        self.data = {"file": path.name, "git_blob": blob, "is_published": blob == FELM.blob}
+        self._rows = read_rows(path)
+        self._questioner = Questioner(unit, mode)
+        self._claims: Mapping[str, RowClaims] = {}
+        if unit == "claim":
+            by_rules = {row.index: split_claims(row) for row in self._rows}
+            self._claims = read_claims(wanted.claims, self._rows) if wanted.claims else by_rules
+        elif wanted.claims:
+            raise ConfigError("--claims is for the claim settings: add --setting claim_cot, or another of them")
+        self._authors = AuthorsPrompts(wanted.prompts) if wanted.prompts else None
+        self._prompts = _prompts(unit, mode)
+
+    def ask(self, judge: Judge) -> list[JudgedResponse]:
+        return judge_rows(judge, self._rows, self._questioner, self._claims, self._authors)
+
+    def measure(self, judge: Judge) -> dict[str, Any]:
+        """The scores, their 95% bootstrap intervals over responses, and those of judges that do not read, on all responses and on
+        those alone that the judge has a verdict on."""
+        responses = self.ask(judge)
+        scored = [each for each in responses if each.flagged is not None]
+        if not scored:
+            raise BackendDown(
+                f"judge {judge.name}: no verdict on any of {len(responses)} responses, the first: {responses[0].reason}; "
+                "there is nothing to certify"
+            )
+        found: dict[str, Any] = {"scores": to_report(responses, "paper"), "intervals": {}}
+        for level in LEVELS:
+            rows = [count_response(each, level) for each in scored]
+            found["intervals"][level] = {name: interval_of(pooled_interval(rows, _of_totals(name))) for name in MEASURES}
+        for key, part in (("baselines", responses), ("baselines_where_scored", scored)):
+            found[key] = {name: to_report(flagged(part, flag(part)), "paper")[ALL] for name, flag in BASELINES.items()}
+        return found if judge.config.capabilities.reads_prompts else found | {"calibration": calibrate(judge, self._rows)}
+
+    def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
+        return {"authors": self._authors.hash()} if self._authors else judge.prompts.hashes(self._prompts)
+
+    def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
+        scores, unscored = certificate["scores"], certificate["scores"]["unscored"]
+        kinds = {"": "baselines"} | ({" where it has a verdict": "baselines_where_scored"} if unscored["responses"] else {})
+        rows = []
+        for level in LEVELS:
+            named = [(judge, scores[ALL], interval(certificate["intervals"][level]["f1"]))]
+            named += [(f"  {name}", found, "") for name, found in scores.items() if name not in (ALL, "unscored")]
+            named += [(f"{name}{where}", found, "") for where, key in kinds.items() for name, found in certificate[key].items()]
+            rows += [(f"{name}, {level}", *(shown(found[level][key]) for key in _SHOWN), ends) for name, found, ends in named]
+        notes = [f"unscored: {unscored['responses']} of the responses, {unscored['segments']} segments"]
+        notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
+        if bins := certificate.get("calibration"):
+            notes.append(
+                "Calibration, segments with references by the probability given (supported by the labels, wrong verdicts):"
+            )
+            found = "  {low:.1f} - {high:.1f}: {units} segments, {supported} supported, {wrong} wrong"
+            notes += [found.format(**each) for each in bins]
+        return ("judge, level", "#F1", "#precision", "#recall", "#balanced accuracy", "#95% interval of F1"), rows, notes
+
+
+def _prompts(unit: str, mode: str) -> frozenset[str]:
+    return frozenset({f"felm/{unit}_{mode}", f"felm/segment_{'cot' if mode == 'cot' else 'vanilla'}"})
+
+
+def _of_totals(score: str) -> Callable[[Sequence[float]], float]:
+    return lambda totals: float(getattr(Counts(*map(int, totals)), score))
+
+
+def _settings() -> Iterator[Certifiable]:
+    defaults: Mapping[str, Callable[[JudgeConfig], bool]] = {
+        "segment_doc": lambda config: config.capabilities.needs_evidence,
+        "segment_cot": lambda config: not config.capabilities.needs_evidence,
+    }
+    for unit in UNITS:
+        for mode in MODES:
+            name = f"{unit}_{mode}"
+            about = name, "finding errors", ("segment", "f1"), "F1 of segments with errors", FELM.blob
+            prompts = _prompts(unit, mode), frozenset({"authors"})
+            scores = lambda counts: to_scores(Counts(**{name: int(count) for name, count in counts.items()}))  # noqa: E731
+            counts = LEVELS, Counts._fields, scores, FELM.rows
+            takes = "sample", "claims", "prompts"
+            yield Certifiable(
+                *about, prompts, partial(FelmTrial, unit, mode), *counts, takes, defaults.get(name, lambda config: False)
+            )
+
+
+SETTINGS: Mapping[str, Certifiable] = {each.name: each for each in _settings()}
+# Those that come nearest to marking the segments of a text, the best first: what other benchmarks have a judge do.
+SEGMENTS = tuple(SETTINGS[f"segment_{mode}"] for mode in ("cot", "doc", "link", "vanilla"))
+
+
+def calibrate(judge: Judge, rows: Sequence[FelmRow]) -> list[dict[str, Any]]:
+    """How often ``judge`` is right about a segment with references, by the probability that it gives: of each tenth the number of
+    ``units``, how many are ``supported`` by the labels, and on how many its verdict is ``wrong``."""
+    questioner = Questioner("segment", "doc")
+    known = [(row, questioner.ask(row).subject) for row in rows]
+    asked = [
+        (Pair(unit, tuple(subject["passages"])), label)
+        for row, subject in known
+        if subject["passages"]
+        for unit, label in zip(subject["units"], row.labels, strict=True)
+    ]
+    bins = [{"low": each / _BINS, "high": (each + 1) / _BINS, "units": 0, "supported": 0, "wrong": 0} for each in range(_BINS)]
+    for found, (_, label) in zip(verify(judge, [pair for pair, _ in asked], "calibrating"), asked, strict=True):
+        if found.score is not None:
+            bin_ = next(each for each in reversed(bins) if each["low"] <= found.score)
+            bin_["units"] += 1
+            bin_["supported"] += label
+            bin_["wrong"] += (found.verdict == SUPPORTED) != label
+    return bins

@@ -2,8 +2,7 @@
 
 The positive class is *has an error*. A response has one if any of its segments has. Counts are pooled over responses, never
 averaged. A response without a verdict is in no count; ``best`` and ``worst`` are the counts if all of them were judged rightly,
-or all wrongly.
-"""
+or all wrongly."""
 
 import math
 from collections import Counter

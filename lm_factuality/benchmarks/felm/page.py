@@ -55,7 +55,6 @@ def of_domain(name: str, score: str, scores: Iterable[Score]) -> Score | None:
 
 @cache
 def table4() -> Table4:
-    """The table as the package brings it."""
     content: Any = yaml.safe_load(read_file(f"{__package__}/table4.yaml"))
     columns = tuple((each["mode"], each["unit"]) for each in content["columns"])
     rows = tuple((row["domain"], row["level"]) for row in content["models"][0]["rows"])
@@ -75,9 +74,7 @@ def table4() -> Table4:
 
 
 LEAD = "Can the model find the factual errors in somebody else's answer?"
-_UNSAID = ("segment", "vanilla")  # what a FELM task is without metadata
 _SHOWN = tuple(score for score in SCORES if score.label)
-_BY_NAME = {score.name: score for score in SCORES}
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,6 @@ class Block:
 
 
 def sections(chosen: Chosen) -> Sequence[Markup]:
-    """Table 4, and the scores by task."""
     entries = chosen.of_kind("felm")
     f1 = _SHOWN[:2]
     drawn = [(f"{entry.model.label}, {entry.result.task}", {each.label: entry.dot(each) for each in f1}) for entry in entries]
@@ -122,9 +118,8 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
 
 
 def method_of(entry: Entry) -> tuple[str, str]:
-    """(mode, unit) of a FELM run."""
     metadata = entry.result.metadata
-    return str(metadata.get("mode", _UNSAID[1])), str(metadata.get("unit", _UNSAID[0]))
+    return str(metadata.get("mode", "vanilla")), str(metadata.get("unit", "segment"))
 
 
 def _but(entry: Entry) -> str:
@@ -158,7 +153,7 @@ def _block(table: Table4, label: str, about: str, cell: Callable[[Place], Cell |
 def _own_cell(own: Mapping[tuple[str, str], Entry], place: Place) -> Cell | None:
     domain, level, mode, unit = place
     entry, suffix = own.get((mode, unit)), "" if domain == "all" else f"_{domain}"
-    score = _BY_NAME[f"{level}_f1{suffix}"]
+    score = next(each for each in SCORES if each.name == f"{level}_f1{suffix}")
     found: Figure | None = entry.figure(score) if entry else None
     if entry is None or found is None:
         return None
@@ -179,7 +174,6 @@ def _published_cell(model: PublishedModel, place: Place) -> Cell | None:
 
 
 def row(result: TaskResult, sample: Sample) -> SampleRow:
-    """A response that is judged."""
     doc, outputs = sample["doc"], texts(sample["filtered_resps"])
     judged = judge_document(doc, outputs, str(result.metadata.get("protocol", "paper")))
     parts: dict[str, Counts] = {}
@@ -195,12 +189,8 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         str(doc["index"]),
         snippet(doc["prompt"]),
         {
-            "id": doc["index"],
-            "prompt": doc["prompt"],
-            "segments": doc["segments"],
-            "gold": [not each for each in doc["labels"]],
-            "claims": doc["claims"],
-            "owners": doc["owners"],
+            **{key: doc[key] for key in ("prompt", "segments", "claims", "owners")},
+            **{"id": doc["index"], "gold": [not each for each in doc["labels"]]},
         },
         outcome,
         margin,
@@ -210,11 +200,6 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
     )
 
 
-def _compared(name: str) -> Score | None:
-    """F1 on a domain."""
-    return of_domain(name, "f1", SCORES)
-
-
 SAMPLES = Samples(
     row,
     ("all segments right", "some wrong", "unscored", "other"),
@@ -222,6 +207,6 @@ SAMPLES = Samples(
     facet="Domain",
     is_partition=True,
     right="Responses judged rightly throughout",
-    compared=_compared,
+    compared=lambda name: of_domain(name, "f1", SCORES),
     script=Path(__file__).with_name("page.js"),
 )

@@ -3,20 +3,20 @@
 Reference documents (appendix D) are cut into chunks of 512 tokens, of which BM25 chooses the one nearest to the question and the
 answer; the chosen chunks follow one another. The paper does not say whose tokens. Its judges are OpenAI's, so
 ``tiktoken:cl100k_base`` is the likeliest, which has to be downloaded; ``words``, the default, needs nothing: a token is a run of
-letters and digits or one other sign.
-"""
+letters and digits or one other sign."""
 
+import hashlib
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from lm_factuality.benchmarks.felm.claims import RowClaims
-from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES, FelmRow
+from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES, FelmRow, RowClaims
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.retrieval.bm25 import Searcher
 
 UNITS = ("segment", "claim")
@@ -42,8 +42,6 @@ class Question:
 
 
 class Questioner:
-    """Makes the question of each row in one setting."""
-
     def __init__(self, unit: str, mode: str, protocol: str = "paper", chunk_tokenizer: str = WORDS) -> None:
         if unit not in UNITS or mode not in MODES:
             raise ConfigError(f"felm: unit {unit!r} and mode {mode!r}, expected one of {UNITS} and one of {MODES}")
@@ -87,7 +85,6 @@ class Questioner:
 
 
 def extraction_subject(row: FelmRow) -> dict[str, Any]:
-    """What the prompt for the extraction of claims is about."""
     return {
         "kind": "extract_claims",
         "question": row.prompt.strip(),
@@ -97,9 +94,8 @@ def extraction_subject(row: FelmRow) -> dict[str, Any]:
 
 
 @cache
-def _demonstrations() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = load_yaml(__package__, "prompts/demonstrations.yaml")
-    return found
+def _demonstrations() -> Any:
+    return load_yaml(__package__, "prompts/demonstrations.yaml")
 
 
 def _demonstration(row: FelmRow) -> Any:
@@ -155,3 +151,58 @@ def choose(documents: Sequence[str], query: str, size: int = CHUNK_TOKENS, token
         best = Searcher.of(chunks).best(query, 1) if len(chunks) > 1 else []
         chosen.append(chunks[best[0][0] if best else 0])
     return chosen
+
+
+_NAMES = load_yaml(__package__, "authors.yaml")  # of their folders and files
+
+
+class AuthorsPrompts:
+    """The prompts of a checkout of the authors' repository, followed by the row as their script writes it."""
+
+    def __init__(self, checkout: Path) -> None:
+        self._folder = checkout / "eval" / "prompt"
+        if not self._folder.is_dir():
+            raise ConfigError(f"{checkout}: has no folder eval/prompt; expected a checkout of hkust-nlp/felm")
+
+    def render(self, row: FelmRow, question: Question) -> str:
+        """The authors' instructions for this row and mode, then the question and its segments byte for byte as their script
+        writes them, segments without a letter blank. Claims and references, which it never writes, stand as in their examples.
+        Raises ConfigError: the checkout lacks the file."""
+        unit = "claim" if question.subject["kind"] == "claims" else "segment"
+        folder = _NAMES["folders"].get(row.domain, "wk")
+        instructions = self._instructions(f"{unit}/{folder}/{_NAMES[unit][folder][question.instructions]}")
+        if unit == "claim":
+            text = _example(instructions, question.subject, "Claims")
+        else:
+            numbered = "".join(f"{number}. {segment_text(each, 'code')}\n" for number, each in enumerate(row.segments, 1))
+            text = f"{instructions}\n\nQuestion: {row.prompt}\nSegments: {numbered}"
+        if question.subject["links"]:
+            text += f"Reference Links:\n{', '.join(question.subject['links'])}\n"
+        if question.subject["passages"]:
+            text += "Reference doc:\n" + "\n".join(question.subject["passages"]) + "\n"
+        return text
+
+    def render_extraction(self, row: FelmRow, subject: Mapping[str, Any]) -> str:
+        """The authors' instructions for the extraction of claims, then the question and its segments. Raises ConfigError: the
+        checkout lacks the file."""
+        folder = _NAMES["folders"].get(row.domain, "wk")
+        return _example(self._instructions(f"claim/{folder}/claim_extract_{folder}"), subject, "Segments")
+
+    def _instructions(self, name: str) -> str:
+        path = self._folder / f"{name}.txt"
+        try:
+            return path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: cannot be read: {error}; is this a whole checkout of hkust-nlp/felm?") from error
+
+    def hash(self) -> str:
+        """The first 16 hexadecimal digits of the SHA-256 of all prompt files of the checkout."""
+        digest = hashlib.sha256()
+        for path in sorted(self._folder.rglob("*.txt")):
+            digest.update(path.relative_to(self._folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+        return digest.hexdigest()[:16]
+
+
+def _example(instructions: str, subject: Mapping[str, Any], name: str) -> str:
+    numbered = "".join(f"{number}. {text}\n" for number, text in enumerate(subject["units"], 1))
+    return f"{instructions}\n\nQuestion: {subject['question']}\n{name}: \n{numbered}"

@@ -7,18 +7,20 @@ from typing import Any
 
 from judges.templates import Prompts
 from lm_factuality.benchmarks.felm import metrics
-from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
 from lm_factuality.benchmarks.felm.benchmark import BENCHMARK
-from lm_factuality.benchmarks.felm.claims import RowClaims, provenance, read_claims, split_claims
-from lm_factuality.benchmarks.felm.questions import WORDS, Question, Questioner
+from lm_factuality.benchmarks.felm.questions import WORDS, AuthorsPrompts, Question, Questioner
 from lm_factuality.benchmarks.felm.rows import (
     FELM,
     MODES_WITH_REFERENCES,
     PUBLISHED,
     WITHOUT_REFERENCES,
     FelmRow,
+    RowClaims,
+    provenance,
+    read_claims,
     read_rows,
     reference_texts,
+    split_claims,
 )
 from lm_factuality.benchmarks.felm.verdicts import PROTOCOLS
 from lm_factuality.ground.errors import ConfigError
@@ -37,8 +39,7 @@ class FelmTask(SuiteTask):
     or a file of ``lm-factuality claims extract``), ``prompts`` (a checkout of the authors' repository), ``references``
     (``published`` or a folder of fetched ones), ``chunk_tokenizer`` (whose tokens count: ``words``, ``tiktoken:ENCODING``, a fast
     tokenizer), ``data_dir``. ``dataset_path`` names a file of one's own in FELM's columns. Raises ConfigError, DataError: on
-    construction, if the YAML or its data cannot be used.
-    """
+    construction, if the YAML or its data cannot be used."""
 
     declared = BENCHMARK
     reads = ("protocol", "unit", "mode", "chunk_tokenizer", "claims", "prompts", "references")
@@ -78,7 +79,6 @@ class FelmTask(SuiteTask):
         return docs
 
     def _cautions(self, docs: Sequence[Mapping[str, Any]], claims: Mapping[str, RowClaims]) -> Iterator[str]:
-        """What a reader of the scores has to know of these rows."""
         mode = self._questioner.mode
         if claims and self._claims == "rules":
             numbers = [len(segment) for each in claims.values() for segment in each.claims]
@@ -103,9 +103,7 @@ class FelmTask(SuiteTask):
             problem = f"no claims: {claims.problem or 'none in any segment' if claims else 'not in the claims file'}"
         question = None if problem else self._questioner.ask(row, claims, texts)
         return {
-            "index": row.index,
-            "domain": row.domain,
-            "prompt": row.prompt,
+            **{"index": row.index, "domain": row.domain, "prompt": row.prompt},
             "segments": list(row.segments),
             "labels": list(row.labels),
             "text": render(row, question) if question else row.prompt,

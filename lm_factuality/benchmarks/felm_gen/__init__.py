@@ -1,5 +1,4 @@
 """FELM-gen: how many of the evaluated model's own answers to FELM's prompts hold errors?
 
-``answers`` what counts as an answer, ``steps`` how a judge cuts it into segments and marks them, ``metrics`` the judge's record
-and the error rates, ``judging`` all of it in order, ``recount`` the rates out of samples, with people in the judge's place.
-"""
+``steps`` what counts as an answer, how a judge cuts it into segments and marks them, ``metrics`` the judge's record and the error
+rates, ``judging`` all of it in order, ``benchmark`` the rates out of samples, with people in the judge's place."""

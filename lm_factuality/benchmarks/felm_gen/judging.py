@@ -1,22 +1,17 @@
 """The benchmark in order: what is no answer is set aside, answers are cut into segments, a judge marks each segment."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic import BaseModel
 
+from judges.judge import Judge, Plan
 from lm_factuality.benchmarks.felm_gen import metrics, steps
-from lm_factuality.benchmarks.felm_gen.answers import no_answer, to_answer, why_none
-from lm_factuality.benchmarks.felm_gen.steps import Cut, CutReply, Marks, MarksReply
+from lm_factuality.benchmarks.felm_gen.steps import Cut, CutReply, Marks, MarksReply, no_answer, to_answer, why_none
 from lm_factuality.ground.console import counted, shown
 from lm_factuality.ground.records import to_model
 from lm_factuality.harness.generation import Docs, Table, Verdict
-
-if TYPE_CHECKING:
-    from judges.judge import Judge, Plan
 
 
 class _Doc(BaseModel):
@@ -28,8 +23,6 @@ class _Doc(BaseModel):
 
 @dataclass(frozen=True)
 class _Item:
-    """A document, the answer to its prompt, and why that is none."""
-
     doc: Mapping[str, Any]
     answer: str
     problem: str | None
@@ -106,7 +99,6 @@ def _items(docs: Docs, responses: Sequence[Sequence[str]]) -> list[_Item]:
 
 
 def _cut(judge: Judge, items: Sequence[_Item]) -> list[Cut | None]:
-    """The segments of each answer; None for what is no answer."""
     places = [place for place, item in enumerate(items) if _is_cut_by(judge, item)]
     subjects = [steps.cut_subject(items[place].answer) for place in places]
     prompt, check, most = steps.CUT_PROMPT, steps.check_cut, steps.CUT_TOKENS

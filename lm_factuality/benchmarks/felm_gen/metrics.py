@@ -2,8 +2,7 @@
 
 A response holds an error if any of its segments does. Rates are of pooled counts. What is no answer (empty, a refusal) and what
 has no verdict is in no rate; ``worst`` and ``best`` are the rates if every response without a verdict were wrong throughout, or
-right. What is no answer is in neither: there is nothing in it to be wrong.
-"""
+right. What is no answer is in neither: there is nothing in it to be wrong."""
 
 import math
 from collections import Counter

@@ -1,4 +1,5 @@
-"""What a judge is asked, in order: to cut a response into segments (section 3.5 and table 3 of the paper), and to mark each.
+"""What counts as an answer (an empty generation and a refusal hold no errors, but that does not make them factual), and what a
+judge is asked of it, in order: to cut it into segments (section 3.5 and table 3 of the paper), and to mark each.
 
 Differences from the paper, which says "sentence boundary" for four kinds of prompts and a model for math and recommendation: the
 published file does not tell recommendation from writing, so the judge cuts all of ``writing_rec``; and the published segments of
@@ -6,8 +7,7 @@ published file does not tell recommendation from writing, so the judge cuts all 
 boundary F1 of 0.90 (wk, sentences), 0.89 (science, sentences), 0.82 (reasoning, paragraphs; 0.76 by sentences alone), and, where
 no judge cuts, 0.90 (writing_rec) and 0.75 (math; 0.65 by sentences alone). What wk and science lack is that the paper's sentence
 tokenizer (NLTK's Punkt) cuts the number of a list off its item, which leaves segments of nothing but "1.": such cuts aside they
-have 0.96 and 0.97, and Punkt itself has 0.97 on this text (pysbd 0.91 and 0.92, sentencex 0.94).
-"""
+have 0.96 and 0.97, and Punkt itself has 0.97 on this text (pysbd 0.91 and 0.92, sentencex 0.94)."""
 
 import re
 from collections import Counter
@@ -19,8 +19,50 @@ from judges.typed import Reply, Typed, misnumbered
 from lm_factuality.benchmarks.felm.questions import choose, segment_text
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import Verdict, vote
-from lm_factuality.ground.reasons import curable
+from lm_factuality.ground.errors import curable
+from lm_factuality.ground.packages import load_words
 from lm_factuality.ground.sentences import split_sentences
+from lm_factuality.ground.thinking import UNFINISHED, said, without_thinking
+
+EMPTY, REFUSAL = "empty", "refusal"
+_WORDS = load_words(__package__)
+_REFUSING = re.compile(
+    rf"\bI(?:'m| am)? (?:\w+ ){{0,2}}?(?:(?:{_WORDS['will_not']}) (?:\w+ ){{0,2}}?(?:{_WORDS['refused']})|"
+    rf"(?:don'?t|do not) (?:\w+ )?(?:have (?:\w+ ){{0,3}}?(?:{_WORDS['lacked']})|know))\b|"
+    rf"\bno information (?:on|about|available)\b|^\W*(?:{_WORDS['apology']})\W*$",
+    re.IGNORECASE,
+)
+_AROUND_IT = re.compile(_WORDS["around"], re.IGNORECASE)
+_GIVES_ALL_THE_SAME = re.compile(r"\bbut (?:here|based)\b|:\s*\n|^[^\S\n]*(?:\d+[.)]|[-*•])\s", re.IGNORECASE | re.MULTILINE)
+
+
+def to_answer(generation: str) -> str:
+    """The generation without the thinking that some models put before their answer; all of it if the thinking never ends."""
+    return said(generation).strip()
+
+
+def why_none(problem: str | None) -> tuple[str | None, str | None]:
+    """(no_answer, unscored) in a record, by what ``no_answer`` finds: an unfinished thought does not decline to answer."""
+    return (None, problem) if problem in (None, UNFINISHED) else (problem, f"no answer: {problem}")
+
+
+def no_answer(generation: str) -> str | None:
+    """Why ``generation`` is no answer: ``empty``, ``refusal`` or ``UNFINISHED``; None if it is one.
+
+    A refusal is a text without a list whose every sentence either refuses or is what people put round a refusal (an apology, an
+    offer), and of which at least one refuses. A text that says something of the matter besides is an answer and is judged."""
+    text = without_thinking(generation)
+    if text is None:
+        return UNFINISHED
+    if not re.search(r"\w", text):
+        return EMPTY
+    if _GIVES_ALL_THE_SAME.search(text):
+        return None
+    sentences = split_sentences(text.strip().replace("’", "'"))
+    refusing = [bool(_REFUSING.search(sentence)) for sentence in sentences]
+    around = [bool(_AROUND_IT.search(sentence)) for sentence in sentences]
+    return REFUSAL if any(refusing) and all(map(max, refusing, around)) else None
+
 
 CUT_PROMPT, MARK_PROMPT = "felm_gen/segment", "felm_gen/mark_segments"
 CUT_TOKENS = 1024  # that a judge may write: the numbers of all pieces
@@ -62,7 +104,6 @@ def pieces_of(response: str) -> list[str]:
 
 
 def cut_subject(response: str) -> dict[str, Any]:
-    """What the prompt is about."""
     return {"kind": "cut", "pieces": pieces_of(response)}
 
 

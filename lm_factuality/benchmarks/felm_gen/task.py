@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lm_factuality.benchmarks.felm.rows import FELM, PUBLISHED, FelmRow, read_rows, reference_texts
+from lm_factuality.benchmarks.felm.rows import FELM, PUBLISHED, read_rows, reference_texts
 from lm_factuality.benchmarks.felm_gen import metrics
 from lm_factuality.benchmarks.felm_gen.benchmark import BENCHMARK
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
@@ -32,7 +32,13 @@ class FelmGenTask(JudgedTask):
         path, self.config.metadata["data"] = find_data(self._own_data, FELM, self._data_dir)
         rows = read_rows(path)
         texts = reference_texts(self._references, rows)
-        docs = [_document(row, texts(row)) for row in rows]
+        docs: list[dict[str, Any]] = [
+            {
+                **{"index": row.index, "domain": row.domain, "prompt": row.prompt, "text": row.prompt.strip()},
+                "reference_texts": [text for text in texts(row) if text.strip()],  # so that samples can be judged alone
+            }
+            for row in rows
+        ]
         without = sum(not doc["reference_texts"] for doc in docs)
         if without and self._judge and self._judge_config.capabilities.needs_evidence:
             what = f"{without} of {len(docs)} rows have no references, so judge {self._judge_config.name} has no verdict on their"
@@ -43,15 +49,3 @@ class FelmGenTask(JudgedTask):
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         (verdict,) = results
         return metrics.row_metrics(verdict)
-
-
-def _document(row: FelmRow, texts: Sequence[str]) -> dict[str, Any]:
-    """A row as the samples show it: with its references, so that samples can be judged without the data file. ``text`` is what
-    the model sees."""
-    return {
-        "index": row.index,
-        "domain": row.domain,
-        "prompt": row.prompt,
-        "text": row.prompt.strip(),
-        "reference_texts": [text for text in texts if text.strip()],
-    }

@@ -10,19 +10,17 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from jinja2 import TemplateError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from lm_factuality.benchmarks.biographies.generations import to_doc
-from lm_factuality.benchmarks.biographies.pages import DOCUMENTS, EVIDENCE
+from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, to_doc
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
 from lm_factuality.benchmarks.factor.corpus import Column, Corpus, TableYaml, metadata_of, read_yaml, to_corpus
 from lm_factuality.benchmarks.factor.load import column_names, find_table
-from lm_factuality.benchmarks.factor.rows import cell_text
-from lm_factuality.benchmarks.factor.templates import renderer
+from lm_factuality.benchmarks.factor.rows import cell_text, renderer
 from lm_factuality.ground.errors import ConfigError, did_you_mean, refuse
 from lm_factuality.ground.files import parse_json
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import Source, locate
 from lm_factuality.ground.records import short, to_model
-from lm_factuality.ground.settings import STRICT
+from lm_factuality.ground.settings import Strict
 from lm_factuality.ground.tables import Record, Table, read_table
 from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Index
@@ -44,10 +42,8 @@ def is_true(value: Any) -> Any:
     return {"true": True, "false": False}.get(str(value).lower(), value)
 
 
-class Columns(BaseModel):
+class Columns(Strict):
     """Which column holds what; ``title`` is one, or a list of those that may be confused."""
-
-    model_config = STRICT
 
     prompt: Annotated[str, Field(description="a column name")] = "prompt"
     id: Column = None
@@ -142,11 +138,8 @@ def open_knowledge(path: Path) -> Knowledge | Index:
 
 def read_rows(task: LongFormTask, known: Known, data_dir: str | None) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The documents, and what results say of the data. ``text`` is what the model sees, ``evidence`` where passages come from.
-
-    Raises:
-        ConfigError: a column that is not there, or a template that fails.
-        DataError: rows that cannot be used; each is named.
-    """
+    Raises ConfigError: a column that is not there, or a template that fails. Raises DataError: rows that cannot be used; each is
+    named."""
     table, about = _longfact(task, data_dir) if task.metadata.longfact else find_table(task.table, data_dir)
     refuse(table.problems)
     names, where = column_names(table), task.table.where
@@ -208,7 +201,6 @@ def _items(cell: Any) -> list[Any]:
 
 
 def _longfact(task: LongFormTask, data_dir: str | None) -> tuple[Table, dict[str, Any]]:
-    """The prompts of every topic, without the line against training on them."""
     blobs, name = _BLOBS[task.metadata.longfact or ""], f"longfact_{task.metadata.longfact}"
     topics, known = task.metadata.topics or tuple(blobs), {source.name: source for source in SOURCES}
     if unknown := next((topic for topic in topics if topic not in blobs), None):

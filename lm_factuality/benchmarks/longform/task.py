@@ -4,10 +4,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
+from lm_factuality.benchmarks.biographies.generations import DOCUMENTS
 from lm_factuality.benchmarks.biographies.types import from_record
-from lm_factuality.benchmarks.longform.benchmark import BENCHMARK
-from lm_factuality.benchmarks.longform.judging import generation
+from lm_factuality.benchmarks.longform.benchmark import BENCHMARK, generation
 from lm_factuality.benchmarks.longform.metrics import row_metrics
 from lm_factuality.benchmarks.longform.rows import Known, Metadata, open_knowledge, parse_task, read_rows
 from lm_factuality.harness.generation import Generation

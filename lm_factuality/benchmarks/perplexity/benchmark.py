@@ -13,9 +13,8 @@ from lm_factuality.benchmarks.declaration import BITS_PER_BYTE, PERPLEXITY, Benc
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
-from lm_factuality.harness.outputs import ResultsFile, TaskResult
+from lm_factuality.harness.outputs import ResultsFile, ScoredText, TaskResult
 from lm_factuality.harness.samples import same_responses, to_float, to_int
-from lm_factuality.harness.scored import ScoredText
 
 
 def row_metrics(doc: Mapping[str, Any], scored: ScoredText) -> dict[str, Any]:
@@ -108,7 +107,6 @@ def keep(sample: Sample) -> Row:
 
 
 def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
-    """A window smaller than asked for."""
     used, asked = task.metadata.get("window_used"), task.metadata.get("window")
     if used is not None and asked not in (None, used):
         yield f"window of {used} tokens, {asked} asked for"
@@ -125,7 +123,6 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
 
 
 def row(result: TaskResult, sample: Sample) -> SampleRow:
-    """A document."""
     doc, logprob, bits = sample["doc"], sample.get("logprob"), sample.get("bits_per_byte")
     return SampleRow(
         key_of(sample, doc["text"]),

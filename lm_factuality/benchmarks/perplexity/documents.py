@@ -1,18 +1,39 @@
-"""Whole documents to score: from a table of texts, or rebuilt from the rows of a FACTOR file.
+"""Whole documents to score as a perplexity YAML describes them: a table of texts, or those behind the rows of a FACTOR file.
+
+The YAML uses lm_eval's own keys to name a table (``dataset_path``, ``dataset_name``, ``dataset_kwargs``, ``test_split``) and
+``metadata`` for the rest: ``documents_of``, ``columns``, ``window``, ``stride``, ``caution``.
 
 A FACTOR row holds the beginning of its document up to the true completion. The documents are rebuilt so: a row's text is its
 prefix (``full_prefix`` where the file has one, since the published files cut the other) joined to its true completion as for
 scoring. Of one document's texts those go that another holds (white space aside), and those whose prefix begins another, since it
 would be counted twice; so do texts that repeat the beginning of any other in the file, whatever its ``doc_id``. What is left is
-for each document its longest text, and any that begins differently. How many rows went is in the provenance.
-"""
+for each document its longest text, and any that begins differently. How many rows went is in the provenance."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from lm_factuality.benchmarks.declaration import wrong_metrics
+from lm_factuality.benchmarks.factor.corpus import (
+    LOADERS,
+    PAPER_WINDOW,
+    Column,
+    Columns,
+    Corpus,
+    Joined,
+    TableYaml,
+    Window,
+    metadata_of,
+    null_as_text,
+    read_yaml,
+    to_corpus,
+    wrong_join,
+)
 from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN, Join
 from lm_factuality.benchmarks.factor.load import Loaded, column_names, find_table, table_rows
 from lm_factuality.benchmarks.factor.rows import (
@@ -25,9 +46,93 @@ from lm_factuality.benchmarks.factor.rows import (
     cell_text,
     encodable,
 )
-from lm_factuality.benchmarks.perplexity.corpus import TextCorpus
-from lm_factuality.ground.errors import ConfigError
+from lm_factuality.benchmarks.perplexity.benchmark import SCORES
+from lm_factuality.ground.errors import ConfigError, did_you_mean
+from lm_factuality.ground.settings import Strict
 from lm_factuality.ground.tables import Table
+
+
+class _TextColumns(Strict):
+    text: Annotated[str, Field(description="a column name")] = "text"
+    doc_id: Column = None
+
+
+class _Metadata(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+    documents_of: Annotated[str | None, Field(description="a published FACTOR file by name or a file's path")] = None
+    columns: _TextColumns | None = None
+    window: Window = PAPER_WINDOW
+    stride: Annotated[
+        Annotated[int, Field(ge=1)] | None,
+        BeforeValidator(null_as_text),
+        Field(description="a number of tokens, at least 1, or null for half of the window"),
+    ] = None
+
+
+class _RowsMetadata(_Metadata, Joined):
+    columns: Columns | None = None  # type: ignore[assignment]
+
+
+class _TextsYaml(TableYaml):
+    output_type: Literal["loglikelihood_rolling"] = "loglikelihood_rolling"
+    doc_to_text: Annotated[Literal[""], Field(description="'': nothing stands before a text")] = ""
+    doc_to_target: Literal["doc_id"] = "doc_id"
+    metadata: _Metadata | None = None
+
+
+class _RowsYaml(_TextsYaml):
+    metadata: _RowsMetadata
+
+
+@dataclass(frozen=True)
+class TextCorpus:
+    """A perplexity YAML, checked.
+
+    ``table`` says where its file lies; ``from_rows`` that its rows are FACTOR examples, whose documents are to be rebuilt;
+    ``text`` is the column of texts otherwise. ``window`` is the number of tokens that a model sees at once (None: as many as it
+    can), ``stride`` how many of them are scored in each window after the first (None: half of the window)."""
+
+    table: Corpus
+    from_rows: bool
+    text: str = "text"
+    window: int | None = PAPER_WINDOW
+    stride: int | None = None
+
+
+def parse_texts(config: Mapping[str, Any]) -> TextCorpus:
+    """The corpus that the config of a perplexity task describes. Raises ConfigError: listing every key that is unknown, missing
+    or of the wrong type."""
+    from_rows = metadata_of(config).get("documents_of") is not None
+    yaml = read_yaml(_RowsYaml if from_rows else _TextsYaml, config, _problems(config, metadata_of(config)))
+    metadata = yaml.metadata or _Metadata()
+    given: Columns | _TextColumns = metadata.columns or _TextColumns()
+    columns, text = (Columns(doc_id=given.doc_id), given.text) if isinstance(given, _TextColumns) else (given, "text")
+    is_file = from_rows and str(metadata.documents_of).lower().endswith(tuple(LOADERS.values()))
+    source = None if is_file else metadata.documents_of
+    path = metadata.documents_of if is_file else yaml.dataset_path
+    join = metadata.rule(source) if isinstance(metadata, _RowsMetadata) else Join()
+    table = to_corpus(yaml, config, path, source=source, columns=columns, window=metadata.window, join=join)
+    return TextCorpus(table, from_rows, text, metadata.window, metadata.stride)
+
+
+def _problems(config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[str]:
+    yield from wrong_metrics(SCORES, config.get("metric_list"))
+    yield from wrong_join(config)
+    documents_of = metadata.get("documents_of")
+    if documents_of and config.get("dataset_path"):
+        yield "dataset_path and metadata.documents_of both name the texts; keep one"
+    if not documents_of and not config.get("dataset_path"):
+        close = next((key for key in metadata if did_you_mean(str(key), ["documents_of"])), None)
+        hint = f"; did you mean documents_of where metadata has {close}?" if close else ""
+        yield (
+            "no texts: give dataset_path (a CSV, JSONL or Parquet file with a column of texts, or a dataset on the Hub) or "
+            f"metadata.documents_of (a FACTOR file){hint}"
+        )
+    stride, window = metadata.get("stride"), metadata.get("window", PAPER_WINDOW)
+    if isinstance(stride, int) and isinstance(window, int) and stride >= window:
+        yield f"metadata.stride: found {stride}, expected less than the window of {window} tokens"
+
 
 WHOLE_PREFIX = "full_prefix"  # of the published files: the prefix before it was cut to the window of the authors' models
 
@@ -43,12 +148,8 @@ class Document:
 
 
 def load_texts(corpus: TextCorpus, data_dir: str | Path | None = None) -> Loaded[Document]:
-    """All documents of ``corpus``; one that cannot be scored keeps its place and says why.
-
-    Raises:
-        ConfigError: columns that the table has not.
-        DataError: a file that is missing, or of which nothing can be read.
-    """
+    """All documents of ``corpus``; one that cannot be scored keeps its place and says why. Raises ConfigError: columns that the
+    table has not. Raises DataError: a file that is missing, or of which nothing can be read."""
     table, provenance = find_table(corpus.table, data_dir)
     if corpus.from_rows:
         names = column_names(table)
@@ -67,7 +168,9 @@ def rebuild(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> tuple[list[Docume
     """The documents that ``rows`` come from, as the module says, and how many rows' texts stand in those of others."""
     texts = ["".join(join(row.prefix, row.choices[row.gold])) if row.choices else row.prefix for row in rows]
     plain = [_plain(text) for text in texts]
-    beginnings = _beginnings(plain)
+    # In sorted order a text that begins another, or repeats an earlier one, comes right before it.
+    order = sorted(range(len(plain)), key=lambda index: (plain[index], -index))
+    beginnings = {one for one, other in pairwise(order) if plain[one] and plain[other].startswith(plain[one])}
     of_document: dict[str, list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
         of_document[row.doc_id].append(index)
@@ -83,12 +186,6 @@ def rebuild(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> tuple[list[Docume
         Document(rows[index].location, rows[index].doc_id, texts[index], _unscorable(texts[index])) for index in sorted(kept)
     ]
     return documents, len(rows) - len(documents)
-
-
-def _beginnings(plain: Sequence[str]) -> set[int]:
-    """Which texts are the beginning of another, or repeat an earlier one; in sorted order the other comes right after."""
-    order = sorted(range(len(plain)), key=lambda index: (plain[index], -index))
-    return {one for one, other in pairwise(order) if plain[one] and plain[other].startswith(plain[one])}
 
 
 def _plain(text: str) -> str:

@@ -7,10 +7,9 @@ from typing import Any
 from lm_eval.api.instance import Instance
 
 from lm_factuality.benchmarks.perplexity.benchmark import BENCHMARK, row_metrics
-from lm_factuality.benchmarks.perplexity.corpus import parse_texts
-from lm_factuality.benchmarks.perplexity.documents import load_texts, text_suspicions
+from lm_factuality.benchmarks.perplexity.documents import load_texts, parse_texts, text_suspicions
 from lm_factuality.harness import rolling
-from lm_factuality.harness.scored import ScoredText
+from lm_factuality.harness.outputs import ScoredText
 from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, shortened, without_chat
 
 
@@ -52,7 +51,6 @@ class PerplexityTask(SuiteTask):
         return ""
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
-        """One request a document."""
         # The stride as the YAML gives it: half of a window is half of a smaller one too, where the model has less.
         arguments = (doc["text"], self._corpus.window, self._corpus.stride)
         return [Instance(rolling.REQUEST_TYPE, doc, arguments, 0, **without_chat(kwargs))]

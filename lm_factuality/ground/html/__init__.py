@@ -17,8 +17,7 @@ STYLE, SCRIPT = "look.css", "tables.js"
 
 
 class Column(NamedTuple):
-    """The heading of a column. ``numeric`` ones stand to the right and are sorted as numbers, the highest first;
-    ``small`` stands beneath the label."""
+    """The heading of a column. ``numeric`` ones are flush right and sorted as numbers, highest first; ``small`` is beneath."""
 
     label: str
     numeric: bool = False
@@ -52,8 +51,7 @@ def render(template: str, **values: Any) -> Markup:
 
 
 def one_file(template: str, style: str, script: str, **values: Any) -> str:
-    """As ``render``, a page that is one file with its ``style`` and its ``script``; its policy allows these by their ``hashes``
-    and nothing from elsewhere."""
+    """As ``render``, one file with its ``style`` and ``script``, which alone its policy allows, by their ``hashes``."""
     script = f'"use strict";\n(() => {{\n{script}}})();\n'
     hashes = {
         # As a content security policy names what is inline.

@@ -1,2 +1,2 @@
-"""The leaderboard as a site: ``entries`` says what is known of one and ranks scores, ``cache`` checks it and keeps
-that, ``board`` makes rows and the JSON, ``pages`` the pages, ``build`` the rest."""
+"""The leaderboard as a site: ``entries`` says what is known of one and ranks scores, ``board`` makes rows, the JSON and pages,
+``build`` checks entries, keeps what was found, and writes the rest."""

@@ -4,8 +4,7 @@ model's rank is one more than the number of models that are surely better.
 Model A is surely better than B if A's whole interval lies on the better side of B's. An interval is the 95% interval of the
 score. Where rows are unscored, its worse end reaches to the score if all of them were wrong, and its better end is that score:
 whatever the rows would have given, the better end of an interval over all of them lies no lower. So leaving rows unscored never
-wins a rank. A rank says how many models are ahead beyond doubt, not who is ahead by luck.
-"""
+wins a rank. A rank says how many models are ahead beyond doubt, not who is ahead by luck."""
 
 import hashlib
 import json
@@ -80,8 +79,7 @@ class Entry:
 
     ``folder`` is what the site calls it, ``digest`` a hash of all its files, ``date`` when it was run (ISO 8601, UTC),
     ``settings`` by task what can change a score, ``files`` (path, SHA-256, bytes). One with ``problems`` (code, sentence) is
-    refused and has no scores. ``rerun`` says what came of running a part of it again, empty if nobody did.
-    """
+    refused and has no scores. ``rerun`` says what came of running a part of it again, empty if nobody did."""
 
     folder: str
     digest: str
@@ -101,12 +99,10 @@ class Entry:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What two submissions of the same model have in common."""
         return self.model, self.revision, self.dtype, self.backend
 
     @property
     def slug(self) -> str:
-        """The name of its page, safe in any file system and address."""
         return f"{re.sub(r'[^A-Za-z0-9]+', '-', self.folder).strip('-')[:60]}-{self.digest[:16]}"
 
     @property
@@ -118,17 +114,14 @@ class Entry:
 
     @property
     def size_label(self) -> str:
-        """The number of parameters as models are called by it, empty where it is not known."""
         return size_label(self.num_parameters or 0)
 
     @property
     def access(self) -> str:
-        """Whether others can have the weights."""
         return next((name for start, name in _WEIGHTS.items() if self.revision.startswith(start)), "open weights")
 
     @property
     def judge(self) -> str:
-        """Who judged, by name."""
         return ", ".join(sorted({score.judge for score in self.scores if score.judge})) or "none"
 
     @property
@@ -143,11 +136,7 @@ ENTRIES = TypeAdapter(Entry)  # by which the cache keeps them as JSON
 
 
 def digest_of(folder: Path) -> str:
-    """A hash of the names and bytes of all files in ``folder``, and of where links lead.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
+    """A hash of names and bytes of all files in ``folder``, and of where links lead. Raises OSError: a file cannot be read."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         kind = "link" if path.is_symlink() else "file" if path.is_file() else "folder"

@@ -1,7 +1,6 @@
 """The formulas, with their options: log-probabilities of next tokens, from a model's logits and weaker ones beside them.
 
-To add a method, write a class like ``DoLa`` here, and a model in ``hf_decoding`` that says what it contrasts with.
-"""
+To add a method, write a class like ``DoLa`` here, and a model in ``hf_decoding`` that says what it contrasts with."""
 
 import abc
 import math
@@ -9,18 +8,17 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import torch
-from pydantic import BaseModel, Field
+from pydantic import Field
+from torch.nn.functional import softplus
 
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.settings import STRICT, Number, Text
+from lm_factuality.ground.settings import Number, Strict, Text
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Method(BaseModel):
+class Method(Strict):
     """A way of decoding; its fields are the model's options, all that decides on a score."""
-
-    model_config = STRICT
 
     @abc.abstractmethod
     def __call__(self, logits: torch.Tensor, weaker: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -29,12 +27,10 @@ class Method(BaseModel):
 
 class DoLa(Method):
     """Contrast with early exits (Chuang et al., 2024): one premature layer is static; of several, each position takes the one
-    whose distribution diverges most from the final layer's, the first of equal ones.
-
-    By the formula ``paper`` divergence is Jensen-Shannon's (section 2.2) and excluded tokens leave the softmax (section 2.3). By
-    ``code`` it is, as in ``dola.py`` and transformers, the mean of the divergences from the mixture to either distribution, and
-    the softmax is over all tokens. ``docs/models.md`` describes all options.
-    """
+    whose distribution diverges most from the final layer's, the first of equal ones. By the formula ``paper`` divergence is
+    Jensen-Shannon's (section 2.2) and excluded tokens leave the softmax (section 2.3). By ``code`` it is, as in ``dola.py`` and
+    transformers, the mean of the divergences from the mixture to either distribution, and the softmax is over all tokens.
+    ``docs/models.md`` describes all options."""
 
     method: Literal["DoLa"] = "DoLa"
     layers: str | int | list[int] = "low"
@@ -58,11 +54,15 @@ class DoLa(Method):
         return settle(final - premature, final, self.softmax, self.relative_top, self.relative_top_value, is_first)
 
     def _divergence(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        """Of distributions given as log-probabilities, shape [positions]."""
-        mixture = torch.logaddexp(one, other) - math.log(2)
+        """Of distributions given as log-probabilities, shape [positions]; Jensen-Shannon's less log 2.
+
+        Many early layers hardly overlap with the last one. So near to log 2, sums around it in float32 differ by rounding alone,
+        on a GPU otherwise than on a CPU; what is missing to log 2 keeps its digits.
+        """
         if self.formula == "code":
+            mixture = torch.logaddexp(one, other) - math.log(2)
             return (mixture.exp() * (mixture - 0.5 * (one + other))).sum(-1)
-        return 0.5 * (one.exp() * (one - mixture) + other.exp() * (other - mixture)).sum(-1)
+        return -0.5 * (one.exp() * softplus(other - one) + other.exp() * softplus(one - other)).sum(-1)
 
 
 class Contrastive(Method):
@@ -98,11 +98,8 @@ def settle(
 def choose_layers(wanted: str | int | Sequence[int], num_layers: int, is_tied: bool) -> list[int]:
     """The layers to contrast with: numbers (``0+2+4`` on the command line), or transformers' presets for a model of
     ``num_layers``: every second one of the lower or the upper half, or of 20 in models of more than 40. Where embeddings are
-    tied, ``low`` leaves out 0, which would predict the token just read.
-
-    Raises:
-        ConfigError: no such preset, a layer that the model does not have, or none left.
-    """
+    tied, ``low`` leaves out 0, which would predict the token just read. Raises ConfigError: no such preset, a layer that the
+    model does not have, or none left."""
     half, last = (20, num_layers - 20) if num_layers > 40 else (num_layers // 2, num_layers // 2)
     presets = {"low": range(2 if is_tied else 0, half, 2), "high": range(last, num_layers, 2)}
     try:

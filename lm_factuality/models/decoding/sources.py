@@ -63,10 +63,7 @@ class EarlyExits:
     """The hidden states that enter the blocks ``layers``, numbered as transformers' ``hidden_states``: 0 is the embedding.
 
     With ``norm`` a state goes through the model's final norm before the vocabulary; DoLa's code and transformers' leave it out.
-
-    Raises:
-        UnsupportedModelError: the model has no such layers, or its logits are not its last hidden state times its vocabulary.
-    """
+    Raises UnsupportedModelError: no such layers, or logits that are not the last hidden state times the vocabulary."""
 
     def __init__(self, model: Any, layers: Sequence[int], norm: bool = False) -> None:
         self.layers, self._model = tuple(layers), model

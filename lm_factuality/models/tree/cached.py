@@ -1,8 +1,7 @@
 """The forest branch by branch, through the model's own key-value cache; and logits where they are needed, for both engines.
 
 For models whose attention transformers' interface does not reach (GPT-Neo, GPT-J, Falcon, BLOOM, MPT): an unbroken path is
-computed once, its keys and values are handed to whatever follows, and leaves that hang on the same path go side by side.
-"""
+computed once, its keys and values are handed to whatever follows, and leaves that hang on the same path go side by side."""
 
 from __future__ import annotations
 
@@ -19,6 +18,11 @@ from transformers import DynamicCache
 from lm_factuality.models.tree.forest import Forest, Stretch
 
 _SIBLINGS = 16  # leaves in a batch, each with a copy of their path's keys and values
+Pick = Callable[[torch.Tensor], torch.Tensor]
+_SLICE = 1 << 25  # logits that are turned into probabilities at a time
+
+Rescore = Callable[[torch.Tensor, Sequence[torch.Tensor]], torch.Tensor]
+"""Log-probabilities, shape [positions, vocabulary], from logits of that shape and from what was computed beside them."""
 
 
 class CachedEngine:
@@ -54,11 +58,7 @@ class CachedEngine:
         return Stretch(stretch.start, stop, stretch.path)
 
     def run(self, forest: Forest, stretch: Stretch) -> Logits:
-        """The logits of the stretch's target positions.
-
-        Raises:
-            UnsupportedModelError: what the model caches is not one key and one value for each position and layer.
-        """
+        """The logits of the stretch's targets. Raises UnsupportedModelError: no one key and value for each position and layer."""
         own, num_before = slice(stretch.start, stretch.stop), len(stretch.path)
         starts = np.flatnonzero(forest.depth[own] == num_before)
         lengths = np.diff([*starts.tolist(), stretch.stop - stretch.start])
@@ -129,9 +129,6 @@ class Logits:
     beside: tuple[torch.Tensor, ...] = ()
 
 
-Pick = Callable[[torch.Tensor], torch.Tensor]
-
-
 class Recorder(Protocol):
     """Leaves what ``pick`` takes of some hidden states of forward passes in a list."""
 
@@ -162,20 +159,12 @@ def takes(model: Any, name: str) -> bool:
     return name in inspect.signature(model.forward).parameters
 
 
-_SLICE = 1 << 25  # logits that are turned into probabilities at a time
-
-Rescore = Callable[[torch.Tensor, Sequence[torch.Tensor]], torch.Tensor]
-"""Log-probabilities, shape [positions, vocabulary], from logits of that shape and from what was computed beside them."""
-
-
 def read_off(
     logits: Logits, tokens: torch.Tensor, dtype: torch.dtype | None, rescore: Rescore | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probabilities in nats, shape [targets], of ``tokens``, and whether each is the likeliest token of all.
-
-    The softmax is taken in ``dtype``, or in the logits' own, but never in less than float32: rounding a log-probability of -10
-    to bfloat16 moves it by up to 0.03.
-    """
+    """Log-probabilities in nats, shape [targets], of ``tokens``, and whether each is the likeliest token of all. The softmax is
+    taken in ``dtype``, or in the logits' own, but never in less than float32: rounding a log-probability of -10 to bfloat16 moves
+    it by up to 0.03."""
     values = logits.values
     precise = dtype or (torch.float32 if values.dtype in (torch.float16, torch.bfloat16) else values.dtype)
     rows, tokens = logits.rows.to(values.device), tokens.to(values.device)

@@ -3,8 +3,7 @@
 Two inputs that begin with the same tokens have the same hidden states there, so their common beginning is one path. The
 positions are numbered in preorder, which makes everything else plain arithmetic: the positions below j are j to end[j], so j
 comes before i in some input, or is i, just when j <= i < end[j]; any stretch of numbers can be computed in one forward pass
-if the path to its first position is at hand.
-"""
+if the path to its first position is at hand."""
 
 import itertools
 from collections.abc import Sequence
@@ -14,18 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+LONG = 96  # positions without a branch that are worth an attention of their own, which needs no mask
+WIDE = 384  # positions that share one masked attention at most
 
 
 @dataclass(frozen=True)
 class Forest:
     """``tokens``, ``depth`` and ``end``, each of shape [positions]: the token at a position, its place in its inputs (from 0),
-    and the number after the last position below it.
-
-    A target is a token whose log-probability is asked for: ``target_tokens[m]`` follows position ``target_positions[m]``,
-    shape [targets], sorted by position, each pair once. ``answers[r]`` are the targets of request r, in the order of its
-    continuation.
-    """
+    and the number after the last position below it. A target is a token whose log-probability is asked for: ``target_tokens[m]``
+    follows position ``target_positions[m]``, shape [targets], sorted by position, each pair once. ``answers[r]`` are the targets
+    of request r, in the order of its continuation."""
 
     tokens: Ints
     depth: Ints
@@ -48,8 +45,7 @@ class Forest:
         return int(np.argmin(np.append(self.end, 0) == len(self)))
 
     def above_stem(self, start: int, stop: int) -> "Forest":
-        """The stem and the whole trees of positions ``start`` to ``stop``, without answers; their targets keep their order, and
-        the first trees bring the stem's."""
+        """The stem and the trees of positions ``start`` to ``stop``, without answers; the stem's targets come first."""
         stem = self.stem
         shift = start - stem
         kept = np.r_[:stem, start:stop]
@@ -60,10 +56,8 @@ class Forest:
 
 
 def plant(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -> Forest:
-    """The forest of ``sequences``, of each of which the last ``num_targets`` tokens are asked for.
-
-    The last token of a sequence is no input: nothing that follows it is asked for. Every sequence has more tokens than targets.
-    """
+    """The forest of ``sequences``, of each of which the last ``num_targets`` tokens are asked for. The last token of a sequence
+    is no input: nothing that follows it is asked for. Every sequence has more tokens than targets."""
     inputs = [np.asarray(sequence[:-1], dtype=np.int64) for sequence in sequences]
     # Big-endian bytes order as the numbers do, and compare at the speed of memory.
     order = sorted(range(len(inputs)), key=lambda index: inputs[index].astype(">u4").tobytes())
@@ -102,7 +96,6 @@ def plant(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -> For
 
 
 def _shared_length(first: Ints, second: Ints) -> int:
-    """Number of tokens with which both begin."""
     length = min(len(first), len(second))
     different = np.flatnonzero(first[:length] != second[:length])
     return int(different[0]) if len(different) else length
@@ -126,8 +119,7 @@ def _unique_targets(
 
 @dataclass(frozen=True)
 class Stretch:
-    """Positions ``start`` to ``stop``, to be computed in one forward pass, and the ``path`` to the first of them, shape
-    [depth of start]."""
+    """Positions ``start`` to ``stop``, for one forward pass, and the ``path`` to the first of them, shape [depth of start]."""
 
     start: int
     stop: int
@@ -141,9 +133,7 @@ class Stretch:
 
 def next_stretch(forest: Forest, start: int, path: Ints, max_tokens: int, max_targets: int) -> Stretch:
     """The stretch from ``start`` on that fills a forward pass of ``max_tokens`` positions, of which ``max_targets`` need logits.
-
-    It ends where a tree ends if it can: what is cut has to keep the keys and values of its path for the next pass.
-    """
+    It ends where a tree ends if it can: what is cut has to keep the keys and values of its path for the next pass."""
     stop = min(len(forest), start + max(1, max_tokens))
     asked = np.unique(forest.target_positions[forest.targets_between(start, stop)])
     if len(asked) > max(1, max_targets):
@@ -157,20 +147,13 @@ def next_stretch(forest: Forest, start: int, path: Ints, max_tokens: int, max_ta
     return Stretch(start, stop, path)
 
 
-LONG = 96  # positions without a branch that are worth an attention of their own, which needs no mask
-WIDE = 384  # positions that share one masked attention at most
-
-
 @dataclass(frozen=True)
 class Block:
-    """Queries that attend to the same keys; both are counted from the first position of the stretch's path.
-
-    ``queries`` is one slice, ``keys`` are the path to its first position and itself, as slices in order of depth.
-    ``query_ends`` and ``key_ends`` are the ends of their subtrees and ``*_depth`` their depths, shapes [queries] and [keys].
-    """
+    """Queries that attend to the same keys; both are counted from the first position of the stretch's path. ``queries`` is one
+    slice, ``key_numbers`` are the path to its first position and itself, in order of depth, ``key_ends`` the ends of their
+    subtrees, and ``*_depth`` depths, shapes [queries] and [keys]."""
 
     queries: slice
-    keys: tuple[slice, ...]
     key_numbers: Ints
     key_ends: Ints
     query_depth: Ints
@@ -180,11 +163,6 @@ class Block:
     def is_whole_chain(self) -> bool:
         """Whether the block is one unbroken path from the first token of an input on: plain causal attention."""
         return len(self.key_depth) == len(self.query_depth) and bool(np.all(np.diff(self.query_depth) == 1))
-
-    def allowed(self) -> Bools:
-        """Which key comes before which query in an input, or is the query itself, shape [queries, keys]."""
-        numbers = np.arange(self.queries.start, self.queries.stop)[:, None]
-        return (self.key_numbers[None, :] <= numbers) & (numbers < self.key_ends[None, :])
 
 
 def blocks(forest: Forest, stretch: Stretch) -> list[Block]:
@@ -214,12 +192,4 @@ def _runs(bounds: Sequence[int], depth: Ints) -> list[tuple[int, int]]:
 
 def _block(start: int, stop: int, depth: Ints, end: Ints) -> Block:
     keys = np.concatenate([np.flatnonzero(end[:start] > start), np.arange(start, stop)])
-    stretches = np.split(keys, np.flatnonzero(np.diff(keys) != 1) + 1)
-    return Block(
-        slice(start, stop),
-        tuple(slice(int(each[0]), int(each[-1]) + 1) for each in stretches),
-        keys,
-        end[keys],
-        depth[start:stop],
-        depth[keys],
-    )
+    return Block(slice(start, stop), keys, end[keys], depth[start:stop], depth[keys])

@@ -3,8 +3,7 @@
 Everything in a transformer but attention treats positions one by one, so a stretch goes through as a single sequence with
 its own position numbers. Attention is replaced through transformers' interface for it: each block of queries attends to its
 own path. What a layer's mask lets a query see (all before it, a sliding window, a chunk) is asked of the model's own mask
-function, with depths for positions.
-"""
+function, with depths for positions."""
 
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -17,8 +16,9 @@ import torch
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface
 
+from lm_factuality.models.tree.batches import MOST_KEYS, Batch, batched, before
 from lm_factuality.models.tree.cached import Logits, Recorder, UnsupportedModelError, needed_logits
-from lm_factuality.models.tree.forest import Block, Forest, Stretch, blocks
+from lm_factuality.models.tree.forest import Forest, Ints, Stretch, blocks
 
 _NAME = "lm_factuality_forest"
 _IGNORED = {"cache_position", "position_ids"}  # tensors that come along and change nothing
@@ -35,13 +35,39 @@ class _Visibility:
 
 @dataclass
 class _Pass:
-    """What attention has to know of the forward pass under way."""
+    """What attention has to know of the forward pass under way; ``batches`` and ``rows`` as ``batched`` gives them."""
 
-    blocks: list[Block]
+    batches: list[Batch]
+    rows: Ints
+    num_before: int
     before: KeysAndValues
-    kept: torch.Tensor  # what the next pass needs the keys and values of, numbered from the stretch's path on
+    kept: Ints  # what the next pass needs the keys and values of, numbered from the stretch's path on
     after: KeysAndValues = field(default_factory=dict)
     masks: dict[tuple[int, int], torch.Tensor | None] = field(default_factory=dict)
+    moved: dict[torch.device, "_Numbers"] = field(default_factory=dict)
+
+    def on(self, device: torch.device) -> "_Numbers":
+        """Moved to a device once a pass: each move waits until the device has done all that it was asked to."""
+        if device not in self.moved:
+            pairs = [(_moved(each.queries, device), _moved(each.keys, device)) for each in self.batches]
+            own = [queries - self.num_before for queries, _ in pairs]
+            self.moved[device] = _Numbers(pairs, own, _moved(self.rows, device), _moved(self.kept, device))
+        return self.moved[device]
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """Of a pass on a device: queries and keys of each batch, the queries counted from the stretch's first position, and what the
+    pass has of that name."""
+
+    batches: list[tuple[torch.Tensor, torch.Tensor]]
+    own: list[torch.Tensor]
+    rows: torch.Tensor
+    kept: torch.Tensor
+
+
+def _moved(numbers: Ints, device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(numbers).to(device)
 
 
 _current: ContextVar[_Pass] = ContextVar("_current")  # each thread's own
@@ -66,44 +92,44 @@ def _attention(
     unknown = {name for name, given in others.items() if isinstance(given, torch.Tensor) and name not in _IGNORED}
     if unknown or not isinstance(attention_mask, _Visibility) or query.shape[0] != 1:
         raise UnsupportedModelError(f"attention with {', '.join(sorted(unknown)) or 'a mask of its own'}")
-    current = _current.get()
+    current, device = _current.get(), query.device
     layer = int(module.layer_idx)  # type: ignore[arg-type]
     if layer in current.before:
         earlier_key, earlier_value = current.before[layer]
         key, value = torch.cat([earlier_key, key], dim=2), torch.cat([earlier_value, value], dim=2)
-    kept = current.kept.to(key.device)
-    current.after[layer] = (key.index_select(2, kept), value.index_select(2, kept))
-    num_before = key.shape[2] - query.shape[2]
-    result = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
-    for number, block in enumerate(current.blocks):
-        own = slice(block.queries.start - num_before, block.queries.stop - num_before)
+    numbers = current.on(device)
+    current.after[layer] = (key.index_select(2, numbers.kept), value.index_select(2, numbers.kept))
+    found = []
+    for number, (_, keys) in enumerate(numbers.batches):
         mask = _mask(current, number, attention_mask, query)
-        states = (query[:, :, own], _gather(key, block.keys), _gather(value, block.keys))
-        result[:, own] = _attend(*states, mask, scaling, softcap, s_aux).transpose(1, 2)
-    return result, None
+        states = (_gather(query, numbers.own[number]), _gather(key, keys), _gather(value, keys))
+        found.append(_attend(*states, mask, scaling, softcap, s_aux).transpose(1, 2).flatten(0, 1))
+    return torch.cat(found).index_select(0, numbers.rows)[None], None
 
 
-def _gather(states: torch.Tensor, slices: tuple[slice, ...]) -> torch.Tensor:
-    parts = [states[:, :, each] for each in slices]
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
+def _gather(states: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """Of states of shape [1, heads, positions, size] those with the ``numbers``, shape [blocks, count], as [blocks, heads, count,
+    size]."""
+    found = states[0].index_select(1, numbers.reshape(-1))
+    return found.view(len(found), *numbers.shape, -1).transpose(0, 1)
 
 
 def _mask(current: _Pass, number: int, visibility: _Visibility, query: torch.Tensor) -> torch.Tensor | None:
-    """Of shape [1, 1, queries, keys], 0 where a query sees a key and -inf elsewhere; None for plain causal attention."""
-    name = (number, id(visibility))
+    """Of shape [blocks, 1, queries, keys], 0 where a query sees a key and -inf elsewhere; None for plain causal attention."""
+    device, name = query.device, (number, id(visibility))
     if name not in current.masks:
-        block = current.blocks[number]
-        queries, keys = torch.from_numpy(block.query_depth)[:, None], torch.from_numpy(block.key_depth)[None, :]
-        first = torch.zeros(1, 1, dtype=torch.long)
-        seen = torch.as_tensor(visibility.function(first, first, queries, keys)).expand(queries.shape[0], keys.shape[1])
-        if block.is_whole_chain and torch.equal(seen, keys <= queries):
+        batch, (queries, keys) = current.batches[number], current.on(device).batches[number]
+        depth, key_depth = _moved(batch.query_depth, device)[:, :, None], _moved(batch.key_depth, device)[:, None, :]
+        first = torch.zeros(1, 1, 1, dtype=torch.long, device=device)
+        seen = torch.as_tensor(visibility.function(first, first, depth, key_depth)).expand(*queries.shape, keys.shape[1])
+        if batch.is_chain and torch.equal(seen, key_depth <= depth):
             current.masks[name] = None
         else:
-            hidden = ~(seen & torch.from_numpy(block.allowed()))
-            mask = torch.zeros(hidden.shape, dtype=query.dtype).masked_fill_(hidden, float("-inf"))
-            current.masks[name] = mask[None, None].to(query.device)
+            hidden = ~(seen & before(queries, keys, _moved(batch.ends, device)))
+            mask = torch.zeros(hidden.shape, dtype=query.dtype, device=device).masked_fill_(hidden, float("-inf"))
+            current.masks[name] = mask[:, None]
     found = current.masks[name]
-    return None if found is None else found.to(query.device)
+    return None if found is None else found.to(device)
 
 
 def _attend(
@@ -115,7 +141,7 @@ def _attend(
     softcap: float | None,
     sinks: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Of shape [1, heads, queries, value size]; ``sinks`` are logits, one a head, of a key that nothing comes from."""
+    """Of shape [blocks, heads, queries, value size]; ``sinks`` are logits, one a head, of a key that nothing comes from."""
     shares = query.shape[1] // key.shape[1]
     if shares > 1:
         key, value = key.repeat_interleave(shares, dim=1), value.repeat_interleave(shares, dim=1)
@@ -160,15 +186,13 @@ class PackedEngine:
         return stretch
 
     def run(self, forest: Forest, stretch: Stretch) -> Logits:
-        """The logits of the stretch's target positions.
-
-        Raises:
-            UnsupportedModelError: the model mixes positions in other ways than by attention that the interface reaches.
-        """
+        """The logits of the stretch's target positions. Raises UnsupportedModelError: the model mixes positions in other ways
+        than by attention that the interface reaches."""
         own = slice(stretch.start, stretch.stop)
         device = self._model.get_input_embeddings().weight.device
         kept = np.flatnonzero(np.concatenate([forest.end[stretch.path], forest.end[own]]) > stretch.stop)
-        current = _Pass(blocks(forest, stretch), self._before, torch.from_numpy(kept))
+        batches, rows = batched(blocks(forest, stretch), 0 if device.type == "cpu" else MOST_KEYS)
+        current = _Pass(batches, rows, len(stretch.path), self._before, kept)
         inputs = {
             "input_ids": torch.from_numpy(forest.tokens[own])[None].to(device),
             "position_ids": torch.from_numpy(forest.depth[own])[None].to(device),

@@ -1,8 +1,13 @@
-"""Log-probabilities of a forest's targets, and which way of computing them a model can be trusted with."""
+"""Log-probabilities of a forest's targets, which way of computing them a model can be trusted with, and trees side by side.
 
+On a CPU a pass spread over cores waits after each of its thousands of operators for the slowest core, and where another process
+has taken one, for that process. Passes that share nothing never wait: a core that is slow computes fewer of them."""
+
+import copy
 import gc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +20,10 @@ from lm_factuality.models.tree.forest import Forest, Stretch, next_stretch, plan
 from lm_factuality.models.tree.packed import PackedEngine
 
 logger = logging.getLogger(__name__)
+# Largest difference of a log-probability, in standard deviations of the model's log-probabilities over the vocabulary.
+_TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.25}
+_LEAST = 256  # tokens of a pass from which on one core has enough to do
+_SHARE = 4  # groups of trees for each core at least, so that none waits long for the last
 
 
 class Engine(Protocol):
@@ -62,13 +71,9 @@ def score(
     progress: Callable[[int], None] = lambda position: None,
     rescore: Rescore | None = None,
 ) -> Scores:
-    """Computes the forest from its first position to its last; ``progress`` is told how far it has come. ``rescore`` turns
-    logits into the log-probabilities of another way of decoding.
-
-    Raises:
-        UnsupportedModelError: the engine is no match for the model.
-        torch.OutOfMemoryError: a single token is too much.
-    """
+    """Computes the forest from its first position to its last; ``progress`` is told how far it has come. ``rescore`` turns logits
+    into the log-probabilities of another way of decoding. Raises UnsupportedModelError: the engine is no match for the model;
+    torch.OutOfMemoryError: a single token is too much."""
     logprobs = np.full(len(forest.target_tokens), np.nan)
     greedy = np.zeros(len(forest.target_tokens), dtype=np.bool_)
     engine.restart()
@@ -104,10 +109,8 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
 
 def choose_engine(model: Any, vocabulary: int, max_length: int, exits: Recorder | None = None) -> Engine | None:
     """The first engine that gives a few made-up inputs the log-probabilities that the model gives them one by one; it picks up
-    ``exits``, which need no trial of their own, since logits come out of the same states.
-
-    None if none does, as with state-space models, whose past is no cache of positions.
-    """
+    ``exits``, which need no trial of their own, since logits come out of the same states. None if none does, as with state-space
+    models, whose past is no cache of positions."""
     if reason := _depends_on_the_batch(model.config):
         logger.info("%s", reason)
         return None
@@ -137,10 +140,6 @@ def choose_engine(model: Any, vocabulary: int, max_length: int, exits: Recorder 
     return None
 
 
-# Largest difference of a log-probability, in standard deviations of the model's log-probabilities over the vocabulary.
-_TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.25}
-
-
 def _depends_on_the_batch(config: Any) -> str:
     """Some rotary embeddings change with the longest input of a batch: then inputs of other lengths may not stand beside it."""
     text = config.get_text_config()
@@ -151,7 +150,6 @@ def _depends_on_the_batch(config: Any) -> str:
 
 
 def _trial(vocabulary: int, max_length: int) -> tuple[Forest, list[list[int]]]:
-    """Inputs that share beginnings, branch, nest and stand alone."""
     draw = np.random.default_rng(0)
     unit = max(2, min(6, (max_length - 1) // 4))
 
@@ -180,3 +178,48 @@ def _one_by_one(model: Any, sequences: Sequence[Sequence[int]]) -> tuple[list[np
         expected.append(logprobs.gather(1, ids[0, 1:, None].to(logprobs.device))[:, 0].double().cpu().numpy())
         spreads.append(float(logprobs.std(dim=-1).mean()))
     return expected, float(np.mean(spreads))
+
+
+def score_side_by_side(
+    forest: Forest,
+    engine: Engine,
+    budget: Budget,
+    score: Callable[..., Scores],
+    cores: int = 1,
+    progress: Callable[[int], Any] = lambda position: None,
+) -> Scores:
+    """What ``score`` gives of (forest, engine, budget), from as many threads as there are ``cores``, each with copies of the
+    engine and its share of the budget. One thread, told of ``progress``, where the forest or the budget is too small to share."""
+    count = max(1, min(cores, budget.tokens // _LEAST, len(forest) // _LEAST))
+    groups = _groups(forest, min(budget.tokens // count, max(_LEAST, len(forest) // (_SHARE * count))))
+    if min(count, len(groups)) < 2 or len(groups) * forest.stem * _SHARE > len(forest):
+        return score(forest, engine, budget, progress)
+    share = Budget(budget.tokens // count, max(1, budget.targets // count))
+
+    def of_group(bounds: tuple[int, int]) -> Scores:
+        return score(forest.above_stem(*bounds), copy.copy(engine), share)
+
+    found: list[Scores] = []
+    try:
+        with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(max(1, cores // count),)) as pool:
+            for (_, stop), scores in zip(groups, pool.map(of_group, groups), strict=True):
+                found.append(scores)
+                progress(stop)
+    finally:
+        torch.set_num_threads(cores)  # which the threads may have set for all
+    return Scores(np.concatenate([each.logprobs for each in found]), np.concatenate([each.greedy for each in found]))
+
+
+def _groups(forest: Forest, size: int) -> list[tuple[int, int]]:
+    """Consecutive trees, as (first position, number after the last): as many as ``size`` positions hold, or one."""
+
+    def cut() -> Iterator[tuple[int, int]]:
+        start = previous = forest.stem
+        for end in [*np.flatnonzero(forest.depth == start)[1:].tolist(), len(forest)]:
+            if end - start > size and previous > start:
+                yield start, previous
+                start = previous
+            previous = end
+        yield start, len(forest)
+
+    return list(cut())

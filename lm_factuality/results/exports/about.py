@@ -1,7 +1,6 @@
 """What exports say of the model, the data, the settings and the judge of a run, who publishes them, and the schemas they follow.
 
-Only what is named here leaves: arguments and environments of a run may hold paths and keys.
-"""
+Only what is named here leaves: arguments and environments of a run may hold paths and keys."""
 
 import hashlib
 import json
@@ -17,8 +16,7 @@ from judges.backends import capabilities
 from lm_factuality.benchmarks import all_sources, find_benchmark
 from lm_factuality.ground.errors import ConfigError, refuse
 from lm_factuality.ground.html import read_file
-from lm_factuality.ground.packaged import load_yaml
-from lm_factuality.ground.packages import need
+from lm_factuality.ground.packages import load_yaml, need
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
 
 _TABLES: Mapping[str, Any] = load_yaml(__package__, "about.yaml")
@@ -35,10 +33,7 @@ def model_info(file: ResultsFile, model: str) -> dict[str, Any]:
     details = {
         "deployment_type": "self_deployed" if engine else "externally_managed" if platform else "unknown",
         "model_availability": "open_weights" if from_hub else "unknown",
-        "backend": file.backend,
-        "variant": file.variant,
-        "revision": file.revision,
-        "dtype": file.dtype,
+        **{name: getattr(file, name) for name in ("backend", "variant", "revision", "dtype")},
         "num_parameters": None if file.num_parameters is None else f"{file.num_parameters:.0f}",
     }
     found: dict[str, Any] = {
@@ -130,11 +125,7 @@ class Publisher:
 
 
 def model_id(file: ResultsFile, given: str | None) -> str:
-    """``ORG/NAME`` of the model: ``given``, or what lm_eval calls it if that is such a name.
-
-    Raises:
-        ConfigError: it is none, as where the model was read from a folder.
-    """
+    """``ORG/NAME`` of the model: ``given``, or what lm_eval calls it. Raises ConfigError: no such name, as of a folder."""
     found = given or file.model
     if not _MODEL.fullmatch(found) or "data" in found.split("/") or (given is None and Path(found).is_dir()):
         raise ConfigError(
@@ -144,11 +135,7 @@ def model_id(file: ResultsFile, given: str | None) -> str:
 
 
 def check_one_model(files: Sequence[ResultsFile], given: str | None) -> None:
-    """Does nothing unless one name is given for the results of several models.
-
-    Raises:
-        ConfigError: it is, and which models they are.
-    """
+    """Raises ConfigError, with the models' names, if one name is given for the results of several."""
     found = sorted({Path(file.model).name for file in files})  # the same folder may be named in several ways
     if given is not None and len(found) > 1:
         raise ConfigError(f"--model {given}: the results are of {len(found)} models ({', '.join(found)}); export each by itself")
@@ -168,12 +155,8 @@ def read_schema(name: str) -> dict[str, Any]:
 
 
 def check_against(name: str, values: Iterable[Any], what: str) -> None:
-    """Does nothing if all of ``values`` are as the schema says; ``what`` they are is named where one is not.
-
-    Raises:
-        ConfigError: jsonschema is not installed.
-        DataError: names the first fields that are wrong.
-    """
+    """Does nothing if all of ``values`` are as the schema says; ``what`` they are is named where one is not. Raises ConfigError:
+    jsonschema is not installed; DataError: names the first fields that are wrong."""
     validator = need("jsonschema", "an export", "report").Draft7Validator(read_schema(name))
     version = read_schema(name)["version"]
     problems = [

@@ -16,54 +16,37 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of, write_json, write_lines
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
 from lm_factuality.harness.samples import samples_of
-from lm_factuality.results.exports.about import (
-    EVERY_EVAL_EVER,
-    EVERY_EVAL_EVER_INSTANCE,
-    Publisher,
-    check_against,
-    check_one_model,
-    generation_config,
-    judged_by,
-    model_id,
-    model_info,
-    read_schema,
-    source_data,
-    stable_uuid,
-)
+from lm_factuality.results.exports import about
 
 RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
 _RESAMPLES = 1000  # of statistics.pooled_stderr
 
 
 def export_every_eval_ever(
-    files: Sequence[ResultsFile], out: Path, publisher: Publisher, model: str | None = None, samples: bool = False
+    files: Sequence[ResultsFile], out: Path, publisher: about.Publisher, model: str | None = None, samples: bool = False
 ) -> tuple[list[Path], list[str]]:
     """Writes ``data/TASK/ORG/NAME/UUID.json`` below ``out`` for every task with a score, with ``samples`` also
     ``UUID_samples.jsonl``; returns the JSON files, and what is left out and why. The same results give the same names and bytes.
-
-    Raises:
-        ConfigError: the model's name is not known, or jsonschema is not installed.
-        DataError: nothing has a score, something is not as the schema says (nothing is written then), or ``out`` cannot be
-            written.
-    """
-    check_one_model(files, model)
-    found = [_record(file, task, publisher, model_id(file, model), samples) for file in files for task in file.tasks]
+    Raises ConfigError: the model's name is not known, or jsonschema is not installed; DataError: nothing has a score, something
+    is not as the schema says (nothing is written then), or ``out`` cannot be written."""
+    about.check_one_model(files, model)
+    found = [_record(file, task, publisher, about.model_id(file, model), samples) for file in files for task in file.tasks]
     records = [each for each in found if each[0]["evaluation_results"]]
     if not records:
         raise DataError(f"{files[0].path}: no score in it that could be exported")
-    check_against(EVERY_EVAL_EVER, [record for record, _ in records], "record")
+    about.check_against(about.EVERY_EVAL_EVER, [record for record, _ in records], "record")
     for record, rows in records:
-        check_against(EVERY_EVAL_EVER_INSTANCE, rows, f"samples of {record['evaluation_id']}")
+        about.check_against(about.EVERY_EVAL_EVER_INSTANCE, rows, f"samples of {record['evaluation_id']}")
     written = []
     for record, rows in records:
-        name, task = stable_uuid(json.dumps(record, sort_keys=True)), str(record["evaluation_id"]).split("/")[0]
+        name, task = about.stable_uuid(json.dumps(record, sort_keys=True)), str(record["evaluation_id"]).split("/")[0]
         path = out / Path("data", task, *record["model_info"]["id"].split("/"), f"{name}.json")
         if rows:
             lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows]
             beside = path.with_name(f"{path.stem}_samples.jsonl")
             write_lines(beside, lines)
             record = {**record, "detailed_evaluation_results": _reference(record, beside, out, len(rows))}
-            check_against(EVERY_EVAL_EVER, [record], "record")
+            about.check_against(about.EVERY_EVAL_EVER, [record], "record")
         write_json(path, record)
         written.append(path)
     left_out = []
@@ -77,13 +60,12 @@ def export_every_eval_ever(
 
 
 def _record(
-    file: ResultsFile, task: TaskResult, publisher: Publisher, model: str, samples: bool
+    file: ResultsFile, task: TaskResult, publisher: about.Publisher, model: str, samples: bool
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The record, and its samples."""
     when = f"{file.date:.6f}"
     evaluation = f"{task.task.replace('/', '_')}/{model}/{when}"
     record = {
-        "schema_version": read_schema(EVERY_EVAL_EVER)["version"],
+        "schema_version": about.read_schema(about.EVERY_EVAL_EVER)["version"],
         "evaluation_id": evaluation,
         # Not now: the record of the same results shall be the same tomorrow.
         "retrieved_timestamp": when,
@@ -100,7 +82,7 @@ def _record(
             "version": file.versions.get("lm_eval", "unknown"),
             "additional_details": {f"{name}_version": version for name, version in file.versions.items()},
         },
-        "model_info": model_info(file, model),
+        "model_info": about.model_info(file, model),
         "evaluation_results": [
             _result(file, task, found, when) for name in task.metrics if (found := _score(task, name)) is not None
         ],
@@ -118,17 +100,17 @@ def _result(file: ResultsFile, task: TaskResult, found: Figure, when: str) -> di
     return {
         "evaluation_result_id": f"{task.task}.{found.metric}",
         "evaluation_name": task.task,
-        "source_data": source_data(task),
+        "source_data": about.source_data(task),
         "evaluation_timestamp": when,
         "metric_config": _metric(file, task, found.metric),
         "score_details": _score_details(task, found),
-        "generation_config": generation_config(file, task),
+        "generation_config": about.generation_config(file, task),
     }
 
 
 def _metric(file: ResultsFile, task: TaskResult, metric: str) -> dict[str, Any]:
     better = (file.content.get("higher_is_better") or {}).get(task.task) or {}
-    measure, judged = measure_of(task, metric), judged_by(task)
+    measure, judged = measure_of(task, metric), about.judged_by(task)
     bounds = (
         {}
         if measure is None
@@ -193,11 +175,7 @@ def _reference(record: Mapping[str, Any], path: Path, out: Path, rows: int) -> d
 def _instances(task: TaskResult, evaluation: str, model: str) -> list[dict[str, Any]]:
     """A record for each sample with a score, in the samples' order: what was asked, what came back, and whether it was right. A
     sample without one is left out, since the schema has no third outcome; benchmarks without right and wrong, or with several
-    texts a row, have no records.
-
-    Raises:
-        DataError: the samples are damaged.
-    """
+    texts a row, have no records. Raises DataError: the samples are damaged."""
     benchmark = find_benchmark(task.kind)
     if benchmark is None or benchmark.instance is None or task.samples is None:
         return []
@@ -216,7 +194,7 @@ def _instance(
 ) -> dict[str, Any]:
     same = json.dumps([answered.question, answered.reference], ensure_ascii=False)
     return {
-        "schema_version": read_schema(EVERY_EVAL_EVER_INSTANCE)["version"],
+        "schema_version": about.read_schema(about.EVERY_EVAL_EVER_INSTANCE)["version"],
         "evaluation_id": evaluation,
         "model_id": model,
         "evaluation_name": task,

@@ -1,8 +1,7 @@
 """Results as ``.eval_results/*.yaml`` for a model's repository on the Hub (https://huggingface.co/docs/hub/eval-results).
 
 A result belongs to a benchmark, which is a dataset of the Hub with an ``eval.yaml``. None of the suite's benchmarks is one
-yet, so which dataset stands for a task has to be said. The form has no field for uncertainty: the notes say it.
-"""
+yet, so which dataset stands for a task has to be said. The form has no field for uncertainty: the notes say it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -34,11 +33,7 @@ class Benchmark:
 
 
 def parse_benchmark(text: str) -> Benchmark:
-    """From ``TASK=ORG/DATASET[:TASK_ID][@REVISION]``; without a ``TASK_ID`` it is ``TASK``.
-
-    Raises:
-        ConfigError: it has another form.
-    """
+    """From ``TASK=ORG/DATASET[:TASK_ID][@REVISION]``; by default ``TASK_ID`` is ``TASK``. Raises ConfigError: another form."""
     found = _BENCHMARK.fullmatch(text)
     if found is None:
         raise ConfigError(
@@ -59,12 +54,9 @@ def export_hub(
     """Writes ``ORG/NAME/.eval_results/TASK.yaml`` below ``out`` for every task that has a benchmark, with the newest of several
     runs; returns the files, and what is left out and why. Shares are given in per cent, as the papers' tables have them.
     ``source`` is where the results can be seen: an https address (``url``), what to call it (``name``), and whose it is (``org``,
-    an organisation of the Hub).
-
-    Raises:
-        ConfigError: a benchmark's task is in none of the results, the model's name is not known, or jsonschema is not installed.
-        DataError: a run with ``--limit``, no score, a file that is not as documented, or ``out`` cannot be written.
-    """
+    an organisation of the Hub). Raises ConfigError: a benchmark's task is in none of the results, the model's name is not known,
+    or jsonschema is not installed; DataError: a run with ``--limit``, no score, a file that is not as documented, or ``out``
+    cannot be written."""
     check_one_model(files, model)
     known = sorted({task.task for file in files for task in file.tasks})
     for benchmark in benchmarks:
@@ -98,7 +90,6 @@ def export_hub(
 
 
 def _entry(file: ResultsFile, task: TaskResult, benchmark: Benchmark, source: Mapping[str, str | None] | None) -> dict[str, Any]:
-    """One result, by way of huggingface_hub's own type."""
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
     if task.limit is not None:

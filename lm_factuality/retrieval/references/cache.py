@@ -14,16 +14,15 @@ from lm_factuality.ground.published import cache_folder
 from lm_factuality.retrieval.references.links import KINDS, UNREACHED
 
 _FORMAT = 1
+_COLUMNS = ("url", "outcome", "from_cache", "status", "final_url", "error", "fetched_at", "num_characters", "note")
 
 
 @dataclass(frozen=True)
 class Reference:
     """What a link gave: a ``text``, or the ``error`` why there is none, in a sentence, and its ``kind`` (a key of
-    ``links.KINDS``).
-
-    ``final_url`` is where redirects led, ``status`` the last HTTP status (None if no server answered), ``fetched_at`` a
-    moment in UTC, ``sha256`` and ``num_bytes`` of the document after decompression, ``note`` what of it was left out.
-    """
+    ``links.KINDS``). ``final_url`` is where redirects led, ``status`` the last HTTP status (None if no server answered),
+    ``fetched_at`` a moment in UTC, ``sha256`` and ``num_bytes`` of the document after decompression, ``note`` what of it was left
+    out."""
 
     url: str
     text: str | None = None
@@ -51,8 +50,7 @@ class Reference:
 
 
 class ReferenceCache:
-    """The references in ``folder`` (default: ``references`` in the suite's cache folder), by normalised address: what
-    ``collect_links`` and ``clean`` give."""
+    """The references in ``folder`` (default: in the suite's cache), by normalised address as of ``collect_links``."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or cache_folder() / "references"
@@ -81,9 +79,6 @@ class ReferenceCache:
         text = json.dumps({"format": _FORMAT, **asdict(reference)}, ensure_ascii=False, indent=1)
         # A page may hold half a surrogate pair as an entity; it is no character.
         write_text(self.path(reference.url), text.encode("utf-8", "replace").decode("utf-8"))
-
-
-_COLUMNS = ("url", "outcome", "from_cache", "status", "final_url", "error", "fetched_at", "num_characters", "note")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """One GET by httpx, to an address that was checked, within a time that nothing can stretch.
 
-Bodies are decompressed here: httpx reads the first member of a gzip stream alone, and does not notice that one ends early.
-"""
+Bodies are decompressed here: httpx reads the first member of a gzip stream alone, and does not notice that one ends early."""
 
 import ssl
 import zlib
@@ -13,8 +12,7 @@ import anyio
 import httpx
 
 from lm_factuality.ground.published import tls_context
-from lm_factuality.retrieval.references.addresses import Endpoint, resolve
-from lm_factuality.retrieval.references.links import Dead
+from lm_factuality.retrieval.references.links import Dead, Endpoint, resolve
 
 Accept = Callable[[httpx.Headers], None]
 ACCEPTED = "gzip, deflate"
@@ -24,16 +22,16 @@ _HEADERS = {
     "Accept-Encoding": ACCEPTED,
     "Connection": "close",
 }
+_GZIP = b"\x1f\x8b"
+_BLOCK = 4096  # bytes that are decompressed at a time: of many small members each would copy all that follows it
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one document. Seconds, bytes (as sent and as decompressed alike), redirects, PDF pages.
-
-    ``seconds`` is for the document as a whole, from the first connection to the last byte, redirects and retries
-    included, time spent waiting for a turn not. ``connect`` and ``read`` bound a connection and a pause between bytes.
-    ``reading`` is for the extraction of its text, in a process that may use ``memory`` bytes.
-    """
+    """Bounds on one document. Seconds, bytes (as sent and as decompressed alike), redirects, PDF pages. ``seconds`` is for the
+    document as a whole, from the first connection to the last byte, redirects and retries included, time spent waiting for a turn
+    not. ``connect`` and ``read`` bound a connection and a pause between bytes. ``reading`` is for the extraction of its text, in
+    a process that may use ``memory`` bytes."""
 
     seconds: float = 60.0
     connect: float = 10.0
@@ -63,12 +61,8 @@ class Network:
     allowed: frozenset[Endpoint] = frozenset()
 
     async def get(self, url: str, seconds: float, most: int, accept: Accept | None = None) -> Response:
-        """GETs ``url`` (normalised) within ``seconds``; follows no redirect. ``accept`` sees the headers of a 200 before
-        its body of at most ``most`` bytes is read, and may raise ``Dead``.
-
-        Raises:
-            Dead: there is no answer, or none within the limits.
-        """
+        """GETs ``url`` (normalised) within ``seconds``; follows no redirect. ``accept`` sees the headers of a 200 before its body
+        of at most ``most`` bytes is read, and may raise ``Dead``. Raises Dead: there is no answer, or none within the limits."""
         parts = urlsplit(url)
         try:
             with anyio.fail_after(seconds):
@@ -114,7 +108,6 @@ class Network:
         )
 
     def _dead(self, error: httpx.TransportError | OSError, host: str) -> Dead:
-        """``error`` in the words of the report."""
         if isinstance(error, httpx.ConnectTimeout):
             return Dead("timeout", f"{host}: no connection in {self.limits.connect:g} s", is_transient=True)
         if isinstance(error, httpx.TimeoutException):
@@ -141,11 +134,8 @@ def _cause(error: BaseException) -> BaseException:
 
 
 async def read_body(response: httpx.Response, most: int) -> bytes:
-    """The decompressed body, of at most ``most`` bytes both as sent and as decompressed.
-
-    Raises:
-        Dead: it is larger, ends early, or is encoded in another way than was asked for.
-    """
+    """The decompressed body, of at most ``most`` bytes both as sent and as decompressed. Raises Dead: it is larger, ends early,
+    or is encoded in another way than was asked for."""
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "x-gzip", "deflate"):
         raise Dead("protocol", f"encoded as {encoding[:40]!r}; only {ACCEPTED} was asked for")
@@ -166,10 +156,6 @@ async def read_body(response: httpx.Response, most: int) -> bytes:
     if len(body) > most:
         raise Dead("too large", f"more than the limit of {most:,} bytes once decompressed, from {len(sent):,} as sent")
     return body
-
-
-_GZIP = b"\x1f\x8b"
-_BLOCK = 4096  # bytes that are decompressed at a time: of many small members each would copy all that follows it
 
 
 def _inflated(sent: bytes, most: int) -> bytes:

@@ -3,8 +3,7 @@
     python -I extract.py KIND CHARSET MAX_PAGES MAX_CHARACTERS SECONDS MEMORY < document > result.json
 
 It imports nothing of the suite. It writes ``{"title", "text", "note"}``, or ends with an exception. HTML goes through
-Resiliparse (the main content; the whole page where that is empty), PDF through pypdf.
-"""
+Resiliparse (the main content; the whole page where that is empty), PDF through pypdf."""
 
 import io
 import json

@@ -1,8 +1,7 @@
 """Documents from their links to their texts: robots.txt, redirects and retries, each step at its host's turn.
 
 The fetch is of pages that people cited, each asked for once, but it is still a program that asks: it keeps to robots.txt
-(RFC 9309) unless it is told otherwise.
-"""
+(RFC 9309) unless it is told otherwise."""
 
 from __future__ import annotations
 
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 _MOST_BYTES = 500_000  # RFC 9309 asks for at least 500 KiB
 _REDIRECTS = 5  # RFC 9309, 2.3.1.2
 _LONGEST_DELAY = 30.0  # seconds of Crawl-delay that are kept to
-
-
 _DAY = 86_400  # seconds: no pause is longer, nor could every timer wait for more
 _PRODUCT = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"  # the token that begins a User-Agent (RFC 9110, 10.1.5)
 _AGENT = "one line of ASCII text with the name of a program first, such as my-lab/1.0 (me@example.org)"
@@ -62,13 +59,9 @@ class Manners:
 def fetch_references(
     urls: Sequence[str], cache: ReferenceCache, network: Network, manners: Manners, *, retry_dead: bool = False
 ) -> Iterator[tuple[Reference, bool]]:
-    """(reference, whether it was in the cache) for each distinct address of ``urls``, those in the cache first, the rest
-    as they come. Every one is in the cache before it is yielded, so a run that is cut off goes on where it ended.
-
-    Raises:
-        ConfigError: a library is missing.
-        DataError: the cache cannot be used, or another run is filling it.
-    """
+    """(reference, whether it was in the cache) for each distinct address of ``urls``, those in the cache first, the rest as they
+    come. Every one is in the cache before it is yielded, so a run that is cut off goes on where it ended. Raises ConfigError: a
+    library is missing; DataError: the cache cannot be used, or another run is filling it."""
     for library in ("protego", "pypdf", "resiliparse"):
         need(library, "fetching references", "references")
     missing = []
@@ -231,11 +224,8 @@ class Robots:
         self._locks: dict[str, anyio.Lock] = defaultdict(anyio.Lock)
 
     async def check(self, url: str) -> float:
-        """The seconds between two requests that the origin of ``url`` asks for, at most 30; 0 if it does not say.
-
-        Raises:
-            Dead: it does not want ``url`` to be fetched, or cannot be reached.
-        """
+        """The seconds between two requests that the origin of ``url`` asks for, at most 30; 0 if it does not say. Raises Dead: it
+        does not want ``url`` to be fetched, or cannot be reached."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         async with self._locks[origin]:
@@ -254,10 +244,8 @@ class Robots:
         return min(rules.crawl_delay(self._token) or 0.0, _LONGEST_DELAY)
 
     async def _read(self, url: str) -> Protego:
-        """The rules at ``url``, which allow all where there are none (RFC 9309: status 4xx, or redirects without end).
-
-        An origin that cannot be reached at all is as dead for its pages; one that fails in another way says no.
-        """
+        """The rules at ``url``, which allow all where there are none (RFC 9309: status 4xx, or redirects without end). An origin
+        that cannot be reached at all is as dead for its pages; one that fails in another way says no."""
         from protego import Protego
 
         first, ends = url, time.monotonic() + self._network.limits.seconds

@@ -1,14 +1,20 @@
-"""From what annotators wrote in ``ref`` to addresses that can be asked for, and why a link gave no text."""
+"""From what annotators wrote in ``ref`` to addresses that can be asked for, why a link gave no text, and which addresses may be
+connected to: those of the public internet, and those that the user names one by one."""
 
 import re
+import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
-from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.packaged import load_yaml
+import anyio
+
+from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import seconds_of
 from lm_factuality.ground.records import lines_of
 
@@ -31,6 +37,13 @@ _SAFE = "!#$%&'()*+,/:;=?@[]~"
 _UNRESERVED = re.compile(r"%(?:2[DE]|3\d|[46][1-9A-F]|5[0-9AF]|7[0-9AE])", re.IGNORECASE)  # letters, digits and -._~
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})[^\W_]{2}")
 _USER = re.compile(r"//[^/@\s]*@")
+Address = IPv4Address | IPv6Address
+Endpoint = tuple[Address, int]
+
+_NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: the IPv4 address is the last 32 bits
+_6TO4 = IPv6Network("2002::/16")  # RFC 3056: the IPv4 address is the 32 bits after the prefix
+# Not public, yet not private for every supported version of the ipaddress module.
+_SPECIAL: dict[IPv4Network | IPv6Network, str] = {ip_network(text): why for text, why in TABLES["special_networks"].items()}
 
 
 @dataclass(frozen=True)
@@ -42,12 +55,8 @@ class Links:
 
 
 def normalise(url: str) -> str:
-    """``url`` as it is asked for and kept: scheme and host in lower case and ASCII, illegal characters quoted, no
-    default port, no fragment (which is never sent).
-
-    Raises:
-        Dead: it is malformed, not http(s), or holds credentials.
-    """
+    """``url`` as it is asked for and kept: scheme and host in lower case and ASCII, illegal characters quoted, no default port,
+    no fragment (which is never sent). Raises Dead: it is malformed, not http(s), or holds credentials."""
     try:
         parts = urlsplit(url.strip())
         host, port = (parts.hostname or "").rstrip("."), parts.port
@@ -135,11 +144,8 @@ def read_urls(path: Path) -> list[str]:
 
 
 class Dead(Exception):
-    """A link that gives no text, at least now.
-
-    ``kind`` is one of ``KINDS``, ``status`` the HTTP status if there was one. ``is_transient`` says that asking again may
-    help, after ``wait`` seconds if the server named a time.
-    """
+    """A link that gives no text, at least now. ``kind`` is one of ``KINDS``, ``status`` the HTTP status if there was one.
+    ``is_transient`` says that asking again may help, after ``wait`` seconds if the server named a time."""
 
     def __init__(
         self, kind: str, sentence: str, *, status: int | None = None, is_transient: bool = False, wait: float | None = None
@@ -158,3 +164,62 @@ def bad_status(status: int, headers: Mapping[str, str]) -> Dead:
     """What an answer other than 200 means."""
     wait = seconds_of(headers.get("Retry-After"))
     return Dead("http", f"status {status}", status=status, is_transient=status in _TRANSIENT, wait=wait)
+
+
+def why_forbidden(address: Address) -> str | None:
+    """What is wrong with connecting to ``address``, in a word or two; None if it is a public one. An IPv4 address inside an IPv6
+    one counts as what it is: a NAT64 or 6to4 address leads to the embedded one, and an IPv4-mapped one, which no public name has,
+    is always refused."""
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return "IPv4-mapped"
+        embedded = None
+        if address in _NAT64:
+            embedded = IPv4Address(int(address) & 0xFFFFFFFF)
+        elif address in _6TO4:
+            embedded = address.sixtofour
+        if embedded is not None:
+            return f"{why} inside IPv6" if (why := why_forbidden(embedded)) else None
+    for network, why in _SPECIAL.items():
+        if address.version == network.version and address in network:
+            return why
+    for name in ("unspecified", "loopback", "link_local", "multicast", "reserved", "private"):
+        if getattr(address, f"is_{name}"):
+            return name.replace("_", "-")
+    return None if address.is_global else "not public"
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """``127.0.0.1:8123`` or ``[::1]:8123``. Raises ConfigError: it is neither."""
+    try:
+        parts = urlsplit(f"//{text}")
+        address, port = ip_address(parts.hostname or ""), parts.port
+    except ValueError:
+        address, port = None, None
+    if address is None or not port or parts.path or "@" in text:
+        raise ConfigError(f"--allow-address {text!r}: expected IP:PORT, such as 127.0.0.1:8123 or [::1]:8123")
+    return address, port
+
+
+async def resolve(host: str, port: int, allowed: frozenset[Endpoint], seconds: float) -> tuple[Address, ...]:
+    """The addresses of ``host``, every one checked; only these may be connected to, so that the name cannot lead elsewhere a
+    moment later. Raises Dead: none (``dns``), no answer within ``seconds`` (``timeout``), or a forbidden one."""
+    lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    try:
+        with anyio.fail_after(seconds):
+            found = await anyio.to_thread.run_sync(lookup, abandon_on_cancel=True)
+    except TimeoutError:
+        raise Dead("timeout", f"{host}: no answer from the name servers in time", is_transient=True) from None
+    except (OSError, UnicodeError) as error:
+        is_transient = isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN
+        raise Dead("dns", f"{host}: no address for this name ({error})", is_transient=is_transient) from None
+    addresses = tuple(dict.fromkeys(ip_address(entry[4][0]) for entry in found))
+    for address in addresses:
+        why = why_forbidden(address)
+        if why and (address, port) not in allowed:
+            named = str(address) if host == str(address) else f"{host} is {address}"
+            shown = f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
+            raise Dead(
+                "forbidden address", f"{named}, a forbidden address ({why}); if you run that server: --allow-address {shown}"
+            )
+    return addresses

@@ -37,11 +37,7 @@ def accept(headers: Mapping[str, str]) -> None:
 
 
 def read_text(headers: Mapping[str, str], body: bytes, limits: Limits) -> Extracted:
-    """Title and text of a document, found in a process of its own within ``limits.reading`` seconds.
-
-    Raises:
-        Dead: it is no text, cannot be read, or nothing is in it.
-    """
+    """Title and text of a document, by a process of its own within ``limits.reading`` seconds. Raises Dead: there is none."""
     kind = _kind(headers, body)
     most = (limits.max_pages, limits.max_bytes, int(limits.reading) + 1, limits.memory)
     try:

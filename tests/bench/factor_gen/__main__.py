@@ -55,9 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "genres", "yield, bad contradictions, edits and blind floors over genres of Debian's texts"
     )
     genres.add_argument("--folder", type=Path, default=Path("results/genres"), help="texts and builds (default %(default)s)")
-    genres.add_argument(
-        "--use", choices=("tuning", "gate", "unread", "language", "all"), default="gate", help="which genres (default gate)"
-    )
+    uses = ("tuning", "gate", "unread", "held out", "language", "all")
+    genres.add_argument("--use", choices=uses, default="gate", help="which genres (default gate)")
     genres.add_argument("--genre", nargs="+", default=[], metavar="NAME", help="these instead")
     genres.add_argument("--model", help="a causal model: builds with it as the fluency filter, too")
     genres.add_argument("--before", metavar="REVISION", help="build with the checkout of this revision, too")

@@ -7,7 +7,9 @@ import hashlib
 import json
 import os
 import re
+import struct
 import subprocess
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -19,12 +21,11 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of, write_text
 from lm_factuality.ground.suite import read_config
 
-_PARAGRAPHS = {"p", "dd", "dt", "li", "title", "h1", "h2", "h3", "h4", "h5", "h6"}
+_PARAGRAPHS = {"p", "para", "dd", "dt", "li", "title", "h1", "h2", "h3", "h4", "h5", "h6"}
 _HEADINGS = {"h1", "h2", "h3", "title"}
-_MOST_WORDS = 600  # of a document; longer sections are cut at a paragraph
 _SKIPPED = {"pre", "table", "nav", "script", "style", "footer", "form", "screen", "code-block", "info", "media", "header"}
 _SKIPPED_CLASSES = re.compile(r"\b(?:toc|navheader|navfooter|docnav|related|sphinxsidebar|footer|headerlink|sidebar|para-code)\b")
-_QUOTED = re.compile(r'(?:message|story)\s*=\s*_\s*"((?:[^"]|"")*)"')
+_QUOTED = r'(?:message|story)\s*=\s*_\s*"((?:[^"]|"")*)"'
 
 
 class Package(BaseModel):
@@ -37,18 +38,21 @@ class Package(BaseModel):
 
 
 class Genre(BaseModel):
-    """``use`` says whether rules may be tuned on it. ``files`` is a pattern within the packages; ``entry`` the first line of an
-    entry, where ``reader`` is entries."""
+    """``use`` says whether rules may be tuned on it. ``files`` are patterns within the packages; ``entry`` is the first line of an
+    entry, where ``reader`` is entries, and what is said in its first group, where it is dialogue; ``drop`` is left out of a text; sections
+    longer than ``most_words`` are cut at a paragraph."""
 
     model_config = ConfigDict(extra="forbid")
     name: str
-    use: Literal["tuning", "gate", "unread", "language"]
+    use: Literal["tuning", "gate", "unread", "held out", "language"]
     language: str
     license: str
     packages: list[Package]
-    files: str
-    reader: Literal["html", "mallard", "man", "text", "entries", "dialogue"]
+    files: str | list[str]
+    reader: Literal["html", "mallard", "man", "text", "entries", "dialogue", "sword"]
     entry: str = ""
+    drop: str = ""
+    most_words: int = 600
 
 
 class Genres(BaseModel):
@@ -77,13 +81,17 @@ def draw(genre: Genre, settings: Genres, folder: Path) -> Path:
     texts: dict[str, str] = {}
     for package in genre.packages:
         root = unpacked(package, folder / "packages")
-        files = sorted(path for path in root.glob(genre.files) if path.is_file())
+        patterns = [genre.files] if isinstance(genre.files, str) else genre.files
+        files = sorted({path for pattern in patterns for path in root.glob(pattern) if path.is_file()})
         if not files:
             raise DataError(f"{package.name} {package.version}: holds no {genre.files}; mend files in genres.yaml")
+        alike = len({path.name for path in files}) == 1 < len(files)
         for path in files:
+            name = path.relative_to(root).as_posix() if alike else path.name
             for number, text in enumerate(_READERS[genre.reader](path, genre)):
+                text = re.sub(genre.drop, "", text) if genre.drop else text
                 if _words(text) >= settings.least_words:
-                    texts[f"{path.name}#{number}"] = text
+                    texts[f"{name}#{number}"] = text
     order = sorted(texts, key=lambda name: hashlib.sha256(name.encode()).hexdigest())[: settings.each]
     lines = [json.dumps({"id": name, "text": texts[name]}, ensure_ascii=False) for name in order]
     write_text(target, "".join(f"{line}\n" for line in lines))
@@ -132,12 +140,12 @@ def _plain(path: Path) -> str:
     return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8", "replace")
 
 
-def _sections(paragraphs: Iterable[tuple[str, str]]) -> Iterator[str]:
+def _sections(paragraphs: Iterable[tuple[str, str]], genre: Genre) -> Iterator[str]:
     """Documents of (tag, text), a paragraph a line: each begins at a heading or where one grows long."""
     lines: list[str] = []
     words = 0
     for tag, text in paragraphs:
-        if lines and (tag in _HEADINGS or words > _MOST_WORDS):
+        if lines and (tag in _HEADINGS or words > genre.most_words):
             yield "\n".join(lines)
             lines, words = [], 0
         lines.append(text)
@@ -146,10 +154,10 @@ def _sections(paragraphs: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def _html(path: Path, _: Genre) -> Iterator[str]:
+def _html(path: Path, genre: Genre) -> Iterator[str]:
     tree = html.fromstring(path.read_bytes().replace(b"<?xml", b"<?x"), parser=html.HTMLParser(encoding="utf-8"))
-    body = tree.find(".//main")
-    return _sections(_paragraphs(tree.find(".//body") if body is None else body))
+    bodies = [tree.find(".//main"), tree.find(".//body"), tree]  # a piece of a page has none
+    return _sections(_paragraphs(next(each for each in bodies if each is not None)), genre)
 
 
 def _mallard(path: Path, _: Genre) -> Iterator[str]:
@@ -216,9 +224,19 @@ def _entries(path: Path, genre: Genre) -> Iterator[str]:
         yield text[start:end].strip("\n")
 
 
-def _dialogue(path: Path, _: Genre) -> Iterator[str]:
-    said = (re.sub(r"\s+", " ", line).replace('""', '"').strip() for line in _QUOTED.findall(_plain(path)))
-    return _sections(("p", line) for line in said if line)
+def _dialogue(path: Path, genre: Genre) -> Iterator[str]:
+    found = re.findall(genre.entry or _QUOTED, _plain(path))
+    said = (re.sub(r"\\?\s+", " ", line).replace('""', '"').strip() for line in found)
+    return _sections((("p", line) for line in said if line), genre)
+
+
+def _sword(path: Path, genre: Genre) -> Iterator[str]:
+    """Sections of a commentary: ``.bzz`` holds its books, each packed, ``.bzs`` the start, packed size and size of each."""
+    raw = path.read_bytes()
+    for start, size, _ in struct.iter_unpack("<3I", path.with_suffix(".bzs").read_bytes()):
+        if size:
+            marked = zlib.decompress(raw[start : start + size]).decode("utf-8")
+            yield from _sections(_paragraphs(html.fromstring(re.sub(r'<div [^>]*type="x-p"/>', "<p>", marked))), genre)
 
 
 _READERS: Mapping[str, Callable[[Path, Genre], Iterator[str]]] = {
@@ -228,4 +246,5 @@ _READERS: Mapping[str, Callable[[Path, Genre], Iterator[str]]] = {
     "text": _text,
     "entries": _entries,
     "dialogue": _dialogue,
+    "sword": _sword,
 }

@@ -5,6 +5,8 @@ import gzip
 import json
 import re
 import shutil
+import struct
+import zlib
 
 import pytest
 
@@ -15,7 +17,7 @@ from tests.bench.factor_gen.genres import Contradiction, _record, blind_floor, b
 PACKAGE = Package(name="mills", version="1", sha256="0" * 64)
 
 
-def genre(reader: str, **about: str) -> Genre:
+def genre(reader: str, **about: object) -> Genre:
     return Genre(name="mills", use="gate", language="en", license="MIT", packages=[PACKAGE], files="*", reader=reader, **about)
 
 
@@ -31,10 +33,13 @@ MALLARD = """<page xmlns="http://projectmallard.org/1.0/"><info><desc>no</desc><
     ("reader", "content", "about", "expected"),
     [
         ("html", PAGE, {}, ["Mills\nThe mill is old.\nOne wheel.\nTwo stones.", "Rivers\nThe river Osk is wide."]),
+        ("html", "<h1>Mills</h1><p>Old.</p><p>Few.</p>", {"most_words": 1}, ["Mills\nOld.", "Few."]),
         ("mallard", MALLARD, {}, ["Open a mill\nPress Enter."]),
+        ("mallard", "<sect1><title>Mills</title><para>Old <b>now</b>.</para><row><entry>no</entry></row></sect1>", {}, ["Mills\nOld now."]),
         ("text", "The mill\nis old.\n", {}, ["The mill\nis old.\n"]),
         ("entries", "head\n\nmill\n\n   old\n\nriver\n   wide\n", {"entry": r"^(?:mill|river)$"}, ["mill\n\n   old", "river\n   wide"]),
         ("dialogue", '[a]\nmessage= _ "The mill\n is ""old""."\nid="no"\nstory=_ "Go."\n', {}, ['The mill is "old".\nGo.']),
+        ("dialogue", 'legend=_("Mills are\\\n old.")\nname=_("no")', {"entry": r'legend=_\("([^"]*)"\)'}, ["Mills are old."]),
     ],
 )  # fmt: skip
 def test_files_become_documents(tmp_path, reader, content, about, expected):
@@ -44,14 +49,28 @@ def test_files_become_documents(tmp_path, reader, content, about, expected):
             assert list(_READERS[reader](tmp_path / name, genre(reader, **about))) == expected
 
 
+def test_a_commentary_is_unpacked_book_by_book(tmp_path):
+    books = [
+        "<title>Mills</title> <div sID='1' type=\"x-p\"/> Old. <table><row>no</row></table>",
+        '<div type="x-p"/> Few <hi>now</hi>.',
+    ]
+    packed = [zlib.compress(each.encode()) for each in books]
+    (tmp_path / "nt.bzz").write_bytes(b"??".join(packed))
+    places = [(0, 0, 0), (0, len(packed[0]), len(books[0])), (len(packed[0]) + 2, len(packed[1]), len(books[1]))]
+    (tmp_path / "nt.bzs").write_bytes(b"".join(struct.pack("<3I", *each) for each in places))
+    assert list(_READERS["sword"](tmp_path / "nt.bzz", genre("sword"))) == ["Mills\nOld.", "Few now."]
+
+
 def test_the_genres_are_enough_pinned_and_free():
     genres = load_genres().genres
     assert sum(each.use == "gate" for each in genres) >= 8
+    assert sum(each.use == "held out" for each in genres) == 10
     assert len({each.name for each in genres}) == len(genres)
-    tuned, held = (
-        {package.name for each in genres if each.use == use for package in each.packages} for use in ("tuning", "gate")
-    )
-    assert not tuned & held
+    packages = {
+        use: {package.name for each in genres if each.use == use for package in each.packages}
+        for use in ("tuning", "gate", "unread", "held out")
+    }
+    assert sum(map(len, packages.values())) == len(set().union(*packages.values()))  # none has two uses
     for each in genres:
         assert each.license
         assert all(re.fullmatch("[0-9a-f]{64}", package.sha256) and package.version for package in each.packages)
@@ -71,6 +90,17 @@ def test_documents_are_drawn_by_their_ids(tmp_path):
     assert draw(settings.genres[0], settings, tmp_path).read_text().splitlines() == lines
     with pytest.raises(DataError, match="mills 1: holds no none"):
         draw(genre("text").model_copy(update={"name": "none", "files": "none"}), settings, tmp_path)
+
+
+def test_files_of_one_name_are_told_apart_and_what_is_dropped_is_not_counted(tmp_path):
+    for folder, text in (("a", "word " * 90), ("b", "word " * 70 + "no " * 20), ("c", "no word " * 90)):
+        (tmp_path / "packages" / "mills" / folder).mkdir(parents=True)
+        (tmp_path / "packages" / "mills" / folder / "mill.txt").write_text(text)
+    chosen = genre("text", drop="no ").model_copy(update={"files": ["a/*", "c/*", "?/mill.txt"]})
+    settings = Genres(each=5, least_words=80, genres=[chosen])
+    drawn = [json.loads(line) for line in draw(chosen, settings, tmp_path).read_text().splitlines()]
+    assert {each["id"] for each in drawn} == {"a/mill.txt#0", "c/mill.txt#0"}
+    assert {each["text"] for each in drawn} == {"word " * 90}
 
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="no Debian")

@@ -21,9 +21,8 @@ from judges.lexical.comparison import Comparison
 from judges.lexical.model import vector
 from judges.lexical.words import parse_passage
 from lm_factuality.benchmarks.biographies.decisions import DecidedResponse, match, read_decisions
-from lm_factuality.benchmarks.biographies.generations import read_generations
+from lm_factuality.benchmarks.biographies.generations import DocumentPages, read_generations
 from lm_factuality.benchmarks.biographies.matrix import pairs_of
-from lm_factuality.benchmarks.biographies.pages import DocumentPages
 from lm_factuality.benchmarks.biographies.types import Fact, Generation
 from lm_factuality.ground.errors import DataError
 from tests.bench.lexical.fit import FOLDS, fit, write_fit

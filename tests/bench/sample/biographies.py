@@ -18,7 +18,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from tests.bench.sample.answers import other_values
 from tests.bench.sample.articles import Article, corpus
 from tests.bench.sample.claims import NOT_CLAIMED, Biography, BiographySentence, Kind, Page, attributes, claims_of

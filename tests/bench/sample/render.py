@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lm_factuality.ground.packaged import load_yaml
+from lm_factuality.ground.packages import load_yaml
 from tests.bench.sample.world import Entity
 
 FRAMES: Mapping[str, Mapping[str, Sequence[str]]] = load_yaml(__package__, "frames.yaml")

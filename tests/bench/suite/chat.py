@@ -56,7 +56,7 @@ def prepare(at_once: int, url: str, model: str, rows: int) -> Callable[[], list[
     from lm_eval.models.openai_completions import LocalChatCompletion
 
     from judges.templates import Prompts
-    from lm_factuality.benchmarks.factor_chat.questions import PROTOCOLS
+    from lm_factuality.benchmarks.factor_chat.metrics import PROTOCOLS
     from lm_factuality.harness.answers import word_answers
 
     protocol, prompts = PROTOCOLS["statements"], Prompts()

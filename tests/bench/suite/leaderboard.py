@@ -26,7 +26,7 @@ from lm_factuality.benchmarks.factor import metrics as factor
 from lm_factuality.benchmarks.factor.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN as join
 from lm_factuality.ground.files import write_json, write_lines, write_text
-from lm_factuality.harness.scored import ScoredContinuation
+from lm_factuality.harness.outputs import ScoredContinuation
 from lm_factuality.leaderboard.check import check_submission, find_submissions
 from lm_factuality.leaderboard.documents import Digest
 from lm_factuality.leaderboard.pack import PackOptions, pack

@@ -28,7 +28,7 @@ from tests.bench.timing import Record, Timing, in_turn, typical_ratio
 HF_BATCHES = (1, 2, 4)
 HF_BATCHES_OF_GPUS = (8, 32, 128)
 RALM_ROWS = 30
-PART = 5  # rows of a real model that are scored in one go
+PART, PART_OF_GPUS = 5, 100  # rows of a real model that are scored in one go
 BATCH_SIZE = 16  # of the FACTOR task and the plain one
 _PLAIN = "plain_multiple_choice"
 
@@ -90,11 +90,13 @@ def _scorer(kind: str, shape: str, batch_size: int | str, rows: Sequence[Row]) -
 
 def compare_parts(checkpoint: str, rows: Sequence[Row]) -> Record:
     """As ``compare_scoring``, of a real model, which takes long: each part of the rows is scored once by both, in turn."""
+    import torch
+
+    sizes, part = (HF_BATCHES_OF_GPUS, PART_OF_GPUS) if torch.cuda.is_available() else (HF_BATCHES, PART)
     requests = [to_tokens([row], tokenizer_of(checkpoint, rows)) for row in rows]
-    parts = [[*itertools.chain(*requests[start : start + PART])] for start in range(0, len(rows), PART)]
+    parts = [[*itertools.chain(*requests[start : start + part])] for start in range(0, len(rows), part)]
     trials = {
-        size: in_turn({"hf": (prepare_scoring, ("hf", checkpoint, size, rows, parts[0][:8]))}, 1)["hf"].median
-        for size in HF_BATCHES
+        size: in_turn({"hf": (prepare_scoring, ("hf", checkpoint, size, rows, parts[0][:8]))}, 1)["hf"].median for size in sizes
     }
     best = min(trials, key=lambda size: trials[size])
     ways = {"hf": best, "hf-tree": "auto"}
@@ -167,6 +169,7 @@ def compare_ralm(folder: Path, checkpoint: Path, runs: int) -> dict[str, Timing]
 
 def prepare_ralm(kind: str, index: str, checkpoint: str) -> Callable[[], Any]:
     """All windows of rows of the sample: as hf-ralm scores them, or each as a request of hf."""
+    import torch
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
@@ -177,7 +180,8 @@ def prepare_ralm(kind: str, index: str, checkpoint: str) -> Callable[[], Any]:
         for number, row in enumerate(sample_rows(RALM_ROWS))
         for place, choice in enumerate(row.choices)
     ]
-    options: dict[str, Any] = {"pretrained": checkpoint, "device": "cpu", "dtype": "float32", "batch_size": 4}
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    options: dict[str, Any] = {"pretrained": checkpoint, "device": device, "dtype": "float32", "batch_size": 4}
     ralm = HFRALM(index=index, **options)
     if kind == "hf-ralm":
         return lambda: [logprob for logprob, _ in ralm.loglikelihood(instances, disable_tqdm=True)]

@@ -15,10 +15,9 @@ from judges.judge import Judge
 from judges.store import AnswerStore
 from judges.templates import Prompts
 from lm_factuality.benchmarks import find_generation
-from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
+from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, read_generations, to_doc
 from lm_factuality.benchmarks.biographies.judging import AMBIGBIO, AmbigBio
 from lm_factuality.benchmarks.biographies.method import Settings, judge_biographies
-from lm_factuality.benchmarks.biographies.pages import DOCUMENTS
 from lm_factuality.benchmarks.biographies.scores import score
 from lm_factuality.benchmarks.biographies.summary import Row, summarise
 from lm_factuality.benchmarks.biographies.types import Generation, Passage

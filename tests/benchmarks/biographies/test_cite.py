@@ -10,8 +10,13 @@ from collections import defaultdict
 import pytest
 
 from judges.inference import LexicalEntailment, Once, Pair
-from lm_factuality.benchmarks.biographies.citations import judge_citations, summarise_citations, to_record
-from lm_factuality.benchmarks.biographies.cite import cited_sentences, find_splitter
+from lm_factuality.benchmarks.biographies.citations import (
+    cited_sentences,
+    find_splitter,
+    judge_citations,
+    summarise_citations,
+    to_record,
+)
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
 from lm_factuality.ground.errors import ConfigError
 

@@ -6,8 +6,8 @@ import pytest
 
 from judges.answers import Answer
 from judges.typed import read_reply
+from lm_factuality.benchmarks.biographies.generations import DocumentPages, nearest
 from lm_factuality.benchmarks.biographies.matrix import FactReply, Pair, pairs_of, read_word, to_judgement, unasked, vote
-from lm_factuality.benchmarks.biographies.pages import DocumentPages, nearest
 from lm_factuality.benchmarks.biographies.types import Fact, Judgement
 from tests.benchmarks.biographies.recorded import generation
 

@@ -10,7 +10,7 @@ import pytest
 
 from lm_factuality.benchmarks.biographies.types import to_record
 from lm_factuality.benchmarks.biographies.viewer import write_page
-from lm_factuality.cli import page as command
+from lm_factuality.cli import biographies as command
 from lm_factuality.ground.errors import DataError
 from tests.report.conftest import HOSTILE, abstention, biography, browser
 
@@ -224,7 +224,7 @@ def test_dark_and_narrow(open_page):
 
 def test_the_command_reads_verdicts_and_names_what_is_wrong(tmp_path, capsys):
     parser = argparse.ArgumentParser()
-    command.options(parser)
+    command.page_options(parser)
     verdicts = tmp_path / "verdicts.jsonl"
     verdicts.write_text("".join(json.dumps(to_record(each)) + "\n" for each in (MERGED, APART)), encoding="utf-8")
     given = ["--verdicts", str(verdicts), "--out", str(tmp_path / "page.html"), "--title", "Two & two"]
@@ -248,7 +248,7 @@ def test_the_command_reads_verdicts_and_names_what_is_wrong(tmp_path, capsys):
 )
 def test_the_protocol_is_that_of_the_verdicts_unless_one_is_given(tmp_path, protocols, option, expected):
     parser = argparse.ArgumentParser()
-    command.options(parser)
+    command.page_options(parser)
     verdicts, out = tmp_path / "verdicts.jsonl", tmp_path / "page.html"
     named = [{"protocol": each, "linking": "greedy"} if each else {} for each in protocols]
     lines = [json.dumps({**to_record(each), **names}) for each, names in zip((MERGED, APART), named, strict=True)]

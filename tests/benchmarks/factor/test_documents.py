@@ -7,8 +7,7 @@ import json
 import pytest
 
 from lm_factuality.benchmarks.factor.rows import make_row
-from lm_factuality.benchmarks.perplexity.corpus import parse_texts
-from lm_factuality.benchmarks.perplexity.documents import load_texts, rebuild, text_suspicions
+from lm_factuality.benchmarks.perplexity.documents import load_texts, parse_texts, rebuild, text_suspicions
 from lm_factuality.ground.errors import ConfigError, DataError
 from tests.conftest import example_row
 

@@ -8,8 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from lm_factuality.benchmarks.factor.audit import FactorAudit
-from lm_factuality.benchmarks.factor.benchmark import BENCHMARK
+from lm_factuality.benchmarks.factor.benchmark import BENCHMARK, FactorAudit
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.page import row as page_row

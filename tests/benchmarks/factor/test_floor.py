@@ -11,8 +11,7 @@ import pytest
 
 from factor_gen.audit.read import read_benchmark
 from lm_factuality.benchmarks.chosen import figure
-from lm_factuality.benchmarks.factor.floor import LOTS, floor_of
-from lm_factuality.benchmarks.factor.known import floor
+from lm_factuality.benchmarks.factor.metrics import LOTS, floor, floor_of
 from lm_factuality.report.build import build_report
 from lm_factuality.results.read import read_results_file
 from tests.report.results import factor_task, write_results

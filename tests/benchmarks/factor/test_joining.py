@@ -3,11 +3,11 @@
 import pytest
 
 from lm_factuality.benchmarks.audit import Expected
-from lm_factuality.benchmarks.factor.audit import FactorAudit
+from lm_factuality.benchmarks.factor.benchmark import FactorAudit
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.joining import Join, first_seam, odd_seams, tokenizer_of
 from lm_factuality.benchmarks.factor.rows import make_row
-from lm_factuality.cli.validate import validate
+from lm_factuality.cli.tasks import check_targets as validate
 from lm_factuality.ground.errors import ConfigError
 from tests.conftest import example_row
 

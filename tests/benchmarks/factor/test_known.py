@@ -10,7 +10,7 @@ from factor_gen.audit.audit import audit_rows
 from factor_gen.audit.read import read_benchmark
 from factor_gen.audit.visible import CENTRAL
 from lm_factuality.benchmarks import find_source
-from lm_factuality.benchmarks.factor import known
+from lm_factuality.benchmarks.factor import metrics as known
 from lm_factuality.report.build import build_report
 from lm_factuality.results.read import read_results_file
 from tests.conftest import REPOSITORY

@@ -8,7 +8,7 @@ from scipy.special import softmax
 
 from lm_factuality.benchmarks.factor.metrics import FINER, row_metrics
 from lm_factuality.benchmarks.factor.scoring import score_row
-from lm_factuality.harness.scored import ScoredContinuation
+from lm_factuality.harness.outputs import ScoredContinuation
 
 CHOICES = ("four", "sixsix", "eighteig", "ten ten te")
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from lm_factuality.benchmarks.factor_chat.questions import probabilities, read_word
-from lm_factuality.harness.scored import WordAnswer
+from lm_factuality.benchmarks.factor_chat.metrics import probabilities, read_word
+from lm_factuality.harness.outputs import WordAnswer
 
 TRUE_FALSE, LETTERS = ("True", "False"), ("A", "B", "C", "D")
 NONE = "none of True, False alone"

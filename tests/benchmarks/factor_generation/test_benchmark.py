@@ -15,9 +15,21 @@ from judges.judge import Judge
 from judges.typed import Typed, read_reply
 from lm_factuality.benchmarks import find_generation
 from lm_factuality.benchmarks.factor.rows import make_row
-from lm_factuality.benchmarks.factor_generation.facts import NO_WORD, MinimalFact, complete, end_of, find_edit, find_fact
+from lm_factuality.benchmarks.factor_generation.facts import (
+    FALSE,
+    NEUTRAL,
+    NO_WORD,
+    TRUE,
+    Mark,
+    MarkReply,
+    MinimalFact,
+    complete,
+    end_of,
+    find_edit,
+    find_fact,
+    vote,
+)
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, PROMPT, mark_subject
-from lm_factuality.benchmarks.factor_generation.marks import FALSE, NEUTRAL, TRUE, Mark, MarkReply, vote
 from lm_factuality.benchmarks.factor_generation.tally import (
     POOLED,
     RIGHT,

@@ -9,8 +9,9 @@ import pytest
 
 from judges.answers import Answer
 from judges.typed import Typed, read_reply
-from lm_factuality.benchmarks.felm.claims import (
+from lm_factuality.benchmarks.felm.rows import (
     ClaimsReply,
+    FelmRow,
     RowClaims,
     check_claims,
     read_claims,
@@ -19,7 +20,6 @@ from lm_factuality.benchmarks.felm.claims import (
     to_claims,
     to_line,
 )
-from lm_factuality.benchmarks.felm.rows import FelmRow
 from lm_factuality.ground.errors import DataError
 
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.benchmarks.felm.certify import BASELINES, flagged
+from lm_factuality.benchmarks.felm.judging import BASELINES, flagged
 from lm_factuality.benchmarks.felm.metrics import Counts, bounds, count, pool, to_report
-from lm_factuality.benchmarks.felm.outputs import judge_outputs, read_outputs
 from lm_factuality.benchmarks.felm.rows import FelmRow, read_rows
-from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
+from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_outputs, judge_response, read_outputs
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +138,7 @@ def test_rows_without_output_and_empty_outputs_are_unscored(tmp_path: Path) -> N
 
 
 def test_claims_are_for_bare_outputs_alone(tmp_path: Path) -> None:
-    from lm_factuality.benchmarks.felm.claims import split_claims
+    from lm_factuality.benchmarks.felm.rows import split_claims
     from lm_factuality.ground.errors import DataError
 
     row = FelmRow("0", "wk", "Why?", "It is so.", ("It is so.",), (True,), (None,), (), ())

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from judges.templates import Prompts, prompt_names
-from lm_factuality.benchmarks.felm.authors import AuthorsPrompts
-from lm_factuality.benchmarks.felm.claims import split_claims
-from lm_factuality.benchmarks.felm.questions import MODES, UNITS, Questioner, choose, chunk, segment_text
-from lm_factuality.benchmarks.felm.rows import FelmRow, read_rows
+from lm_factuality.benchmarks.felm.questions import MODES, UNITS, AuthorsPrompts, Questioner, choose, chunk, segment_text
+from lm_factuality.benchmarks.felm.rows import FelmRow, read_rows, split_claims
 from lm_factuality.ground.errors import ConfigError
 
 ROW = FelmRow(

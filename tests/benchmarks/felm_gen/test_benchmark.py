@@ -18,11 +18,12 @@ from judges.templates import Prompts
 from judges.typed import Typed, read_reply
 from lm_factuality.benchmarks import find_generation, generation_names
 from lm_factuality.benchmarks.felm.rows import DOMAINS, read_rows
-from lm_factuality.benchmarks.felm_gen.answers import EMPTY, REFUSAL, no_answer, to_answer
+from lm_factuality.benchmarks.felm_gen.benchmark import unfounded
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.benchmarks.felm_gen.metrics import summarise
-from lm_factuality.benchmarks.felm_gen.recount import unfounded
 from lm_factuality.benchmarks.felm_gen.steps import (
+    EMPTY,
+    REFUSAL,
     CutReply,
     MarksReply,
     check_cut,
@@ -31,12 +32,14 @@ from lm_factuality.benchmarks.felm_gen.steps import (
     cut_by_rules,
     cut_subject,
     mark_subject,
+    no_answer,
     pieces_of,
     read_marks,
+    to_answer,
 )
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.thinking import UNFINISHED
-from lm_factuality.harness.generations_file import read_samples, to_line
+from lm_factuality.harness.generation import read_samples, to_line
 from tests.benchmarks.felm_gen.rule import ROWS, mark
 from tests.judges.server import Act
 

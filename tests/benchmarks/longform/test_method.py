@@ -11,7 +11,7 @@ from judges.judge import Judge
 from lm_factuality.benchmarks.biographies.method import judge_biographies
 from lm_factuality.benchmarks.biographies.recount import unfounded
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
-from lm_factuality.benchmarks.longform.judging import LongForm, Settings, prose
+from lm_factuality.benchmarks.longform.benchmark import LongForm, Settings, prose
 from lm_factuality.benchmarks.longform.metrics import row_metrics, unscored
 from lm_factuality.retrieval.build import build_index, open_index
 from tests.judges.server import Act

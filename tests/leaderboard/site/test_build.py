@@ -11,7 +11,7 @@ import pytest
 
 from lm_factuality.ground.errors import DataError
 from lm_factuality.leaderboard.check import find_submissions
-from lm_factuality.leaderboard.site import cache
+from lm_factuality.leaderboard.site import build as building
 from lm_factuality.leaderboard.site.build import MARK, build_site
 from lm_factuality.leaderboard.site.entries import digest_of
 from tests.conftest import REPOSITORY
@@ -99,9 +99,9 @@ def test_a_model_leads_to_the_report_of_its_samples(honest: Path, tmp_path: Path
 
 def test_what_is_known_is_not_checked_again(submissions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[str] = []
-    examine = cache.examine
+    examine = building.examine
     monkeypatch.setattr(
-        cache, "examine", lambda folder, name, digest, rules: checked.append(name) or examine(folder, name, digest)
+        building, "examine", lambda folder, name, digest, rules: checked.append(name) or examine(folder, name, digest)
     )
     first = build_site(submissions, tmp_path / "site", cache=tmp_path / "cache")
     assert sorted(checked) == ["broken", "forged", "honest"]
@@ -110,7 +110,7 @@ def test_what_is_known_is_not_checked_again(submissions: Path, tmp_path: Path, m
     assert build_site(submissions, tmp_path / "site", cache=tmp_path / "cache") == first
     assert checked == []
     assert pages == {path.name: path.read_bytes() for path in (tmp_path / "site").rglob("*.html")}
-    monkeypatch.setattr(cache, "checker", lambda rules: "another version")
+    monkeypatch.setattr(building, "checker", lambda rules: "another version")
     build_site(submissions, tmp_path / "site", cache=tmp_path / "cache")
     assert sorted(checked) == ["broken", "forged", "honest"]
 
@@ -232,11 +232,11 @@ def test_samples_without_a_report_cost_only_the_report(honest: Path, tmp_path: P
 def test_published_data_that_comes_is_checked_by(submissions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("LM_FACTUALITY_DATA", raising=False)
-    without = cache.checker()
+    without = building.checker()
     monkeypatch.setenv("LM_FACTUALITY_DATA", str(tmp_path))
-    assert cache.checker() == without
+    assert building.checker() == without
     (tmp_path / "news_factor.csv").write_text("another file of that name")
-    assert cache.checker() != without
+    assert building.checker() != without
 
 
 def test_rules_of_the_working_folder_are_not_the_suites(honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +250,7 @@ def test_rules_of_the_working_folder_are_not_the_suites(honest: Path, tmp_path: 
     assert build_site(tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache").models == 1
     built = build_site(tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache", rules=rules)
     assert (built.models, built.refused) == (0, 1)
-    assert cache.checker(rules) != cache.checker()
+    assert building.checker(rules) != building.checker()
 
 
 def test_the_digest_is_of_names_and_bytes(tmp_path: Path) -> None:

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lm_factuality.leaderboard.site import pages
-from lm_factuality.leaderboard.site.board import to_board
-from lm_factuality.leaderboard.site.pages import model_page, refused_page, table_pages
+from lm_factuality.leaderboard import site
+from lm_factuality.leaderboard.site.board import model_page, refused_page, table_pages, to_board
 from tests.leaderboard.site.conftest import HOSTILE, entry, refused, score
 
 
@@ -131,7 +130,7 @@ def test_the_head_of_a_column_says_score_direction_and_judge_and_a_first_rank_is
         page = table_pages(board, "Board")["index.html"]
         assert f"<small>Segments with errors, %, lower is better; {said}</small>" in page
     assert page.count("judged by strict</small>") == 1  # beside its score, as judges differ
-    style = (Path(pages.__file__).parent / "leaderboard.css").read_text()
+    style = (Path(site.__file__).parent / "leaderboard.css").read_text()
     assert "--good" not in re.search(r"\.rank\.first \{.*?\}", style)[0]
 
 

@@ -61,10 +61,10 @@ def test_every_command_in_it_is_one(workflow: dict[Any, Any]) -> None:
     import argparse
     import shlex
 
-    from lm_factuality.cli.leaderboard import options
+    from lm_factuality.cli.leaderboard import leaderboard_options
 
     parser = argparse.ArgumentParser()
-    options(parser)
+    leaderboard_options(parser)
     found = [
         shlex.split(line)[2:]
         for job in workflow["jobs"].values()

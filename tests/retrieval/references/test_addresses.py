@@ -10,9 +10,8 @@ import anyio
 import pytest
 
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.retrieval.references import addresses
-from lm_factuality.retrieval.references.addresses import parse_endpoint, why_forbidden
-from lm_factuality.retrieval.references.links import Dead
+from lm_factuality.retrieval.references import links
+from lm_factuality.retrieval.references.links import Dead, parse_endpoint, why_forbidden
 
 FORBIDDEN = {
     "0.0.0.0": "unspecified",
@@ -71,7 +70,7 @@ def test_public(address):
 
 
 def resolve(*arguments):
-    return anyio.run(addresses.resolve, *arguments)
+    return anyio.run(links.resolve, *arguments)
 
 
 # ways to write a forbidden address in a link, as the system's resolver reads them

@@ -2,12 +2,12 @@
 which what models wrote can only ever be text."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from lm_factuality.benchmarks.biographies.scores import Scores, attributed, of_any, score
+from lm_factuality.benchmarks.biographies.scores import attributed, of_any, score
 from lm_factuality.benchmarks.biographies.summary import Row, summarise, why_unscored
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.ground.files import write_text
@@ -104,9 +104,7 @@ def statuses(judged: JudgedBiography) -> list[Status]:
 def _response(judged: JudgedBiography, row: Row, texts: Texts, protocol: str) -> dict[str, Any]:
     given = judged.generation
     return {
-        "index": given.index,
-        "name": given.name,
-        "question": given.question,
+        **{name: getattr(given, name) for name in ("index", "name", "question")},
         "pieces": align(given.output, judged.sentences),
         "sentences": list(judged.sentences),
         "passages": [[passage.title, texts[passage.text]] for passage in given.passages],
@@ -120,29 +118,21 @@ def _response(judged: JudgedBiography, row: Row, texts: Texts, protocol: str) ->
             [[each.outcome, each.score, texts[each.reason], [texts[text] for text in each.evidence]] for each in judgements]
             for judgements in judged.matrix
         ],
-        "scores": _shown(row.scores),
+        "scores": row.scores and asdict(row.scores),
         "abstained": judged.abstained,
         "unscored": row.unscored,
     }
 
 
-def _shown(scores: Scores | None) -> Mapping[str, Any] | None:
-    return None if scores is None else asdict(scores)
-
-
 def write_page(
     path: Path, biographies: Sequence[JudgedBiography], title: str, protocol: str = "paper", linking: str | None = None
 ) -> None:
-    """Writes the page to ``path``; ``protocol`` and ``linking`` are those that the biographies were judged with.
-
-    Raises:
-        DataError: ``path`` cannot be written.
-    """
+    """Writes the page to ``path``; ``protocol`` and ``linking`` are those that the biographies were judged with. Raises
+    DataError: ``path`` cannot be written."""
     write_text(path, build_page(page_content(biographies, title, protocol, linking)))
 
 
 def build_page(content: dict[str, Any]) -> str:
-    """The HTML of ``content`` (see ``page_content``)."""
     script = "\n".join(_part(f"{name}.js") for name in _SCRIPTS)
     page = f"{__package__}/page/page.html"
     return one_file(page, _part("page.css"), script, title=content["title"], content=content)

@@ -1,12 +1,13 @@
 """Accuracy beside perplexity (section 5.3 and figure 2 of the FACTOR paper), by the size of models (figure 3), and with and
-without retrieval (figure 4).
+without retrieval (figure 4), as tables and as plots with 95% intervals. ``agreement`` asks whether perplexity and accuracy rank
+models alike, and what retrieval gains.
 
-``agreement`` asks whether perplexity and accuracy rank models alike, ``retrieval`` what retrieval gains, ``plots`` draws.
-"""
+In plots families share a colour; what was run in another way (with retrieval, another decoding) has a line of its own."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from lm_factuality.benchmarks.chosen import series
 from lm_factuality.benchmarks.declaration import Published, Run, Table
 from lm_factuality.benchmarks.factor.compare.agreement import (
     ACCURACY_SCORE,
@@ -23,6 +24,10 @@ from lm_factuality.benchmarks.factor.compare.agreement import (
     tau,
 )
 from lm_factuality.benchmarks.pairs import Pair, written
+from lm_factuality.ground import plots
+from lm_factuality.ground.model_names import family, short_name, size_label
+from lm_factuality.ground.plots import Dot, dots, save_figure, scatter
+from lm_factuality.ground.statistics import interval
 
 _TAU = "Kendall's tau-b of perplexity and accuracy: 1 if the lower perplexity always goes with the higher accuracy, -1 if never."
 
@@ -31,7 +36,6 @@ class AccuracyAndPerplexity:
     """What ``compare`` shows of FACTOR besides accuracies: perplexities on the same corpora, sizes, and gains by retrieval."""
 
     def tables(self, runs: Sequence[Run], figures: Sequence[Published], source: str) -> list[Table]:
-        """Rankings and the pairs of models on which they differ, as measured and as published."""
         found: list[Table] = []
         measured, notes = points_of_runs(runs)
         notes += [f"{run.task.task}, {run.label}: {note}" for run in runs if run.task.kind == "perplexity" for note in run.notes]
@@ -50,7 +54,7 @@ class AccuracyAndPerplexity:
         self, runs: Sequence[Run], figures: Sequence[Published], folder: Path, file_format: str
     ) -> tuple[list[Path], list[str]]:
         """Figures 2 to 4, as measured or, without runs, as published."""
-        from lm_factuality.benchmarks.factor.compare.plots import draw
+        from lm_factuality.benchmarks.factor.compare import draw
 
         return draw(points_of_runs(runs)[0] or points_of_figures(figures), folder, file_format)
 
@@ -120,7 +124,6 @@ def _gain_table(found: Sequence[Gain]) -> Table:
 
 
 def _cautions(points: Sequence[Point]) -> list[str]:
-    """Why perplexities of these models may not be comparable."""
     found = []
     counts = {point.num_tokens for point in points}
     if None in counts:
@@ -153,3 +156,48 @@ def _pair_row(pair: Disagreement) -> tuple[str, ...]:
 
 def _both(one: float | None, other: float | None, digits: int) -> str:
     return "" if one is None or other is None else f"{one:.{digits}f} vs {other:.{digits}f}"
+
+
+_ACCURACY = "FACTOR accuracy, %"
+
+
+def draw(points: Sequence[Point], folder: Path, file_format: str = "png") -> tuple[list[Path], list[str]]:
+    """Writes ``TASK_by_perplexity``, ``TASK_by_size`` and, where models were run both ways, ``TASK_retrieval_gain`` for each
+    corpus into ``folder``; returns the files and a note on every model that is not drawn by size for want of one. A plot of an
+    earlier call is replaced, nothing else is touched. Raises DataError: ``folder`` is a file or cannot be written to."""
+    written, notes = [], []
+    for task in sorted({point.task for point in points}):
+        here = [point for point in points if point.task == task]
+        drawn = {}
+        likely = [(point, dot) for point in here if (dot := _perplexity(point))]
+        if likely:
+            drawn["by_perplexity"] = scatter(task, "perplexity per token", _ACCURACY, [_point(*each) for each in likely])
+        sized = [_point(point, Dot(point.size)) for point in here if point.size is not None]
+        if sized:
+            drawn["by_size"] = scatter(task, "parameters", _ACCURACY, sized, by_size=True)
+        if gained := gains(here):
+            rows = [
+                (
+                    f"{short_name(gain.with_it.model)}: {gain.without.accuracy:.1f} to {gain.with_it.accuracy:.1f}",
+                    {"gain": Dot(100 * gain.pair.difference, *(end and 100 * end for end in (gain.pair.low, gain.pair.high)))},
+                )
+                for gain in gained
+            ]
+            drawn["retrieval_gain"] = dots(task, "gain by retrieval, points", rows, ["gain"], ("", 0))
+        for name, plot in drawn.items():
+            plot.figure.suptitle(task, fontsize=11)
+            written.append(save_figure(plot.figure, folder / f"{task}_{name}.{file_format}"))
+        notes += [
+            f"{task}, {point.model}: its size is not known, so it is not drawn by size" for point in here if point.size is None
+        ]
+    return written, notes
+
+
+def _point(point: Point, x: Dot) -> plots.Point:
+    label = size_label(point.size) if point.size else short_name(point.model)
+    return plots.Point(label, series(family(point.model), point.variant), x, Dot(point.accuracy, *(point.ends or ())))
+
+
+def _perplexity(point: Point) -> Dot | None:
+    value, stderr = point.perplexity, point.perplexity_stderr
+    return None if value is None else Dot(value, *((stderr and interval(value, stderr, low=1)) or ()))

@@ -26,8 +26,7 @@ class Point:
     """A model on a corpus: accuracy in percent beside perplexity; None stands for what is not known.
 
     ``ends`` are those of the accuracy's 95% interval, ``num_tokens`` is what its tokenizer makes of the corpus, ``name`` and
-    ``variant`` are those of its results file, and ``scored`` has what the rows contribute to the accuracy.
-    """
+    ``variant`` are those of its results file, and ``scored`` has what the rows contribute to the accuracy."""
 
     task: str
     model: str
@@ -99,7 +98,6 @@ def points_of_runs(runs: Sequence[Run]) -> tuple[list[Point], list[str]]:
 
 
 def _perplexity_of(run: Run) -> dict[str, Any]:
-    """The fields of a point that a perplexity run gives."""
     token, byte = figure(run.task, "perplexity"), figure(run.task, "byte_perplexity")
     tokens = number_of(run.task.metrics.get("num_tokens"))
     return {
@@ -173,14 +171,11 @@ def disagreements(points: Sequence[Point]) -> list[Disagreement]:
     for members in by_task(points).values():
         pairs = {(one, other): difference(one, other) for one, other in permutations(members, 2) if one.accuracy > other.accuracy}
         for (righter, likelier), gap in adjusted(pairs).items():
-            units = tuple(unit for unit in (TOKEN, BYTE) if _is_lower(likelier.by(unit), righter.by(unit)))
+            by_unit = {unit: (likelier.by(unit), righter.by(unit)) for unit in (TOKEN, BYTE)}
+            units = tuple(unit for unit, (low, high) in by_unit.items() if low is not None and high is not None and low < high)
             if units:
                 found.append(Disagreement(likelier, righter, units, gap))
     return found
-
-
-def _is_lower(one: float | None, other: float | None) -> bool:
-    return one is not None and other is not None and one < other
 
 
 class Gain(NamedTuple):

@@ -1,0 +1,173 @@
+"""Commands on biographies: passages for ambiguous names, whether cited passages support what is said, and judged ones to see."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from judges.inference import Once, load_entailment
+from lm_factuality.benchmarks.biographies.citations import find_splitter, judge_citations, summarise_citations, to_record
+from lm_factuality.benchmarks.biographies.generations import query_of, read_generations, read_names
+from lm_factuality.benchmarks.biographies.types import Record, read_lines
+from lm_factuality.benchmarks.biographies.viewer import write_page
+from lm_factuality.cli.actions import percent
+from lm_factuality.ground.console import print_table
+from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.files import write_json, write_lines
+from lm_factuality.retrieval.build import open_index
+
+_QUERIES = 256  # at a time
+_SHOWN = 5  # names that a note lists
+
+
+def retrieve_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--names", type=Path, required=True, metavar="FILE", help="AmbigBio.csv, or one name per line")
+    parser.add_argument("--index", type=Path, required=True, metavar="DIR", help="an index, BM25 or dense")
+    parser.add_argument("--k", type=int, default=5, help="passages per name (default %(default)s)")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON to write, as ALCE has it")
+
+
+def retrieve(parsed: argparse.Namespace) -> int:
+    """Writes the file and says how many passages there are; a name without any is left out, and named under ``about``."""
+    if parsed.k < 1:
+        raise ConfigError(f"--k {parsed.k}: expected at least 1 passage per name")
+    names = read_names(parsed.names)
+    index = open_index(parsed.index)
+    rows: list[dict[str, Any]] = []
+    starts = tqdm(range(0, len(names), _QUERIES), desc="retrieve", unit=" batches", delay=2)
+    for start in starts:
+        batch = names[start : start + _QUERIES]
+        queries = [query_of(name) for name in batch]
+        for name, query, hits in zip(batch, queries, index.retrieve(queries, parsed.k), strict=True):
+            docs = [{**asdict(hit.passage), "score": hit.score} for hit in hits]
+            rows.append({"question": query, "name": name, "docs": docs})
+    about = {
+        "index": index.identity,
+        "kind": index.manifest.kind,
+        "parameters": dict(index.manifest.parameters),
+        "k": parsed.k,
+        "names": len(names),
+        "without_passages": [row["name"] for row in rows if not row["docs"]],
+    }
+    found = [row for row in rows if row["docs"]]
+    if not found:
+        raise DataError(f"{parsed.index}: no passage for any of {len(names)} names; is this the index that was meant?")
+    write_json(parsed.out, {"data": found, "about": about})
+    notes = [
+        f"{what}: {', '.join(each[:_SHOWN])}{' ...' if len(each) > _SHOWN else ''}"
+        for what, each in (
+            ("no passage, left out", about["without_passages"]),
+            (f"fewer than {parsed.k}", [row["name"] for row in found if len(row["docs"]) < parsed.k]),
+        )
+        if each
+    ]
+    print_table(
+        f"Passages from {parsed.index} ({index.manifest.kind})",
+        ("#names", "#with passages", "#passages"),
+        [(str(len(names)), str(len(found)), str(sum(len(row["docs"]) for row in found)))],
+        notes,
+    )
+    sys.stdout.write(f"Written to {parsed.out}\n")
+    return 0
+
+
+def cite_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--generations", type=Path, nargs="+", required=True, metavar="FILE", help="responses, as below")
+    parser.add_argument("--nli", required=True, metavar="MODEL", help="lexical, or an inference model on the Hub or in a folder")
+    parser.add_argument(
+        "--protocol",
+        choices=("fixed", "code"),
+        default="fixed",
+        help="fixed: every way of citing is read; code: as the authors did with ALCE's scorer (default %(default)s)",
+    )
+    parser.add_argument(
+        "--sentences",
+        choices=("rules", "punkt"),
+        default="rules",
+        help="how sentences are found; punkt is ALCE's and needs NLTK's data (default %(default)s)",
+    )
+    parser.add_argument("--batch-size", type=int, default=16, help="pairs given to a model at a time (default %(default)s)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for metrics.json and citations.jsonl")
+
+
+def cite(parsed: argparse.Namespace) -> int:
+    """Judges, writes both files and prints the table."""
+    if parsed.batch_size < 1:
+        raise ConfigError(f"--batch-size {parsed.batch_size}: expected 1 or more")
+    split = find_splitter(parsed.sentences)
+    generations = read_generations(parsed.generations)
+    once = Once(load_entailment(parsed.nli, parsed.batch_size, parsed.device))
+    judged = judge_citations(generations, once, parsed.protocol, split)
+    summary = summarise_citations(judged, parsed.protocol)
+    about = {
+        "nli": once.identity,
+        "pairs": once.num_asked,
+        "sentences": parsed.sentences,
+        "generations": [path.name for path in parsed.generations],
+    }
+    write_lines(parsed.out / "citations.jsonl", (json.dumps(to_record(each), ensure_ascii=False) for each in judged))
+    write_json(parsed.out / "metrics.json", {**summary, "about": about})
+    _print_citations(summary, about)
+    sys.stdout.write(f"Written to {parsed.out / 'metrics.json'} and citations.jsonl beside it\n")
+    return 0
+
+
+def _print_citations(summary: dict[str, Any], about: dict[str, Any]) -> None:
+    unscored = summary["unscored"]
+    rows = [
+        (name, percent(summary[key]), " - ".join(percent(end) for end in summary["intervals"][key]))
+        for key, name in (("citation_recall", "citation recall"), ("citation_precision", "citation precision"))
+    ]
+    notes = [
+        f"protocol {summary['protocol']}:",
+        *(f"  {choice}" for choice in summary["choices"]),
+        f"{summary['num_responses']} responses ({summary['responses_without_citation']} without a citation, "
+        f"{summary['responses_without_sentence']} without a sentence), {summary['num_sentences']} sentences "
+        f"({summary['sentences_without_citation']} without a citation), {summary['num_citations']} citations and "
+        f"{summary['dangling_citations']} of passages that were not given; intervals: 95%, bootstrap over names",
+        f"{about['pairs']} pairs judged by {about['nli']}",
+    ]
+    if unscored["sentences"] or unscored["citations"]:
+        ends = ", ".join(
+            f"{key.removeprefix('citation_')} {percent(unscored['worst'][key])} - {percent(unscored['best'][key])}"
+            for key in ("citation_recall", "citation_precision")
+        )
+        notes.append(
+            f"no verdict on {unscored['sentences']} sentences and {unscored['citations']} citations; worst - best: {ends}"
+        )
+    print_table("Citations", ("figure", "#value", "#95% interval"), rows, notes)
+
+
+def page_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--verdicts", type=Path, required=True, metavar="FILE", help="verdicts.jsonl of 'judge ambigbio'")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the HTML file to write")
+    parser.add_argument("--title", help="title of the page (default: the path of the verdicts)")
+    parser.add_argument("--protocol", choices=("paper", "code"), help="how scores are read (default: as the verdicts were made)")
+
+
+def page(parsed: argparse.Namespace) -> int:
+    """Reads the verdicts and writes the page."""
+    lines = read_lines(parsed.verdicts)
+    if not lines:
+        raise DataError(f"{parsed.verdicts}: no verdicts; make them with: lm-factuality judge ambigbio ... --out DIR")
+    title = parsed.title or f"Biographies: {parsed.verdicts.parent.resolve().name}"
+    protocol = parsed.protocol or _protocol(lines, parsed.verdicts)
+    linking = " and ".join(sorted({each.linking for each in lines if each.linking})) or None
+    write_page(parsed.out, [each.judged for each in lines], title, protocol, linking)
+    size = parsed.out.stat().st_size / 2**20
+    sys.stdout.write(f"{len(lines)} responses in {parsed.out} ({size:.1f} MiB)\n")
+    return 0
+
+
+def _protocol(lines: Sequence[Record], path: Path) -> str:
+    """The one that all verdicts were made with; ``paper`` if they do not say."""
+    found = {each.protocol or "paper" for each in lines}
+    if len(found) > 1:
+        raise DataError(f"{path}: verdicts of the protocols {' and '.join(sorted(found))}; choose one with --protocol")
+    return found.pop()

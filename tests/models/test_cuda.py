@@ -1,0 +1,98 @@
+"""On a GPU: the scores of the CPU, whatever the architecture and the size of a pass, and a pass that really is too large."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from factor_gen.filter_models import FluencyModel
+from lm_factuality.models.hf_decoding import HFDoLa
+from lm_factuality.models.hf_tree import HFTree
+from lm_factuality.models.tree.cached import CachedEngine
+from lm_factuality.models.tree.forest import plant
+from lm_factuality.models.tree.scorer import Budget, score
+from tests.conftest import TASKS
+from tests.models.test_hf_tree import ARCHITECTURES, POSITIONS, VOCABULARY, build, some_requests, together, worst
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU that PyTorch sees")
+LARGER = str(TASKS / "sample" / "models" / "larger")
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture_has_the_scores_of_the_cpu(name, checkpoint):
+    requests = some_requests(VOCABULARY, POSITIONS, 60)
+    expected = together(build(name), checkpoint)[1]._loglikelihood_tokens(requests, True)
+    tree, plain = together(build(name).to("cuda"), checkpoint)
+    assert tree.device.type == "cuda"
+    found = tree._loglikelihood_tokens(requests, True)
+    assert tree.engine.name == ARCHITECTURES[name][3]
+    assert worst(found, expected, requests) < 1e-3
+    assert worst(plain._loglikelihood_tokens(requests, True), expected, requests) < 1e-3
+    sequences = [(context + continuation)[-POSITIONS - 1 :] for _, context, continuation in requests]
+    forest = plant(sequences, [len(continuation) for _, _, continuation in requests])
+    for engine in (tree.engine, CachedEngine(tree.model)):
+        for budget in (Budget(5, 2), Budget(200, 100)):
+            with torch.inference_mode():
+                cut = score(forest, engine, budget)
+            again = [(cut.logprobs[targets].sum(), True) for targets in forest.answers]
+            assert worst(again, expected, requests) < 1e-3
+
+
+def many(count: int) -> list[tuple]:
+    """Requests that share beginnings by fours, more of them than a pass holds."""
+    draw = random.Random(0)
+
+    def some(number: int) -> list[int]:
+        return [draw.randrange(1000) for _ in range(number)]
+
+    begun = [some(draw.randrange(20, 200)) for _ in range(count // 4)]
+    return [(None, begin, some(draw.randrange(1, 20))) for begin in begun for _ in range(4)]
+
+
+def test_memory_that_runs_out_halves_the_pass_and_the_scores_stay(caplog):
+    tree = HFTree(pretrained=LARGER, device="cuda", dtype="float32", batch_size="auto")
+    requests = many(4000)
+    expected = tree._loglikelihood_tokens(requests, True)
+    assert "out of memory" not in caplog.text
+    torch.cuda.empty_cache()
+    total, left = torch.cuda.get_device_properties(0).total_memory, torch.cuda.memory_allocated() + 160 * 2**20
+    torch.cuda.set_per_process_memory_fraction(left / total)
+    try:
+        found = tree._loglikelihood_tokens(requests, True)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert "out of memory; going on with" in caplog.text
+    assert worst(found, expected, requests) < 1e-4
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 0.3), ("float16", 0.03)])
+def test_half_precision_is_near_full_precision(dtype, tolerance):
+    requests = some_requests(1000, 100, 40)
+    options = {"pretrained": LARGER, "batch_size": "auto"}
+    expected = HFTree(**options, device="cpu", dtype="float32")._loglikelihood_tokens(requests, True)
+    half = HFTree(**options, device="cuda:0", dtype=dtype)
+    assert worst(half._loglikelihood_tokens(requests, True), expected, requests) < tolerance
+    assert half.engine.name == "packed"
+
+
+def test_dola_has_the_scores_of_the_cpu():
+    requests = some_requests(1000, 100, 40)
+    options = {"pretrained": LARGER, "dtype": "float32", "batch_size": 4, "layers": "0+1", "relative_top": 0}
+    expected = HFDoLa(**options, device="cpu")._loglikelihood_tokens(requests, True)
+    found = HFDoLa(**options, device="cuda")._loglikelihood_tokens(requests, True)
+    assert worst(found, expected, requests) < 1e-3
+
+
+def test_the_fluency_filter_has_the_scores_of_the_cpu_whatever_the_process_allows():
+    tokenizer = AutoTokenizer.from_pretrained(LARGER)
+    texts = [tokenizer.decode([*begin, *more]) for _, begin, more in many(40)]
+    expected = FluencyModel(LARGER, device="cpu").mean_logprobs(texts)
+    torch.set_float32_matmul_precision("high")  # TensorFloat-32, which moves a mean by some 1e-3
+    try:
+        found = FluencyModel(LARGER).mean_logprobs(texts)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert found == pytest.approx(expected, abs=1e-4)
