@@ -23,6 +23,9 @@ TEXTS = [
 ]
 
 
+CONTEXTS = ["The town lay by the sea. \n", "", " \n ", "They asked the keeper for the key, and he said:"]
+
+
 def expected(folder, text):
     """Token by token: the log-probability of each after those before it and the token that begins a text."""
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
@@ -33,6 +36,19 @@ def expected(folder, text):
             before = torch.tensor([[tokenizer.bos_token_id, *ids[:place]]])
             found.append(model(before).logits[0, -1].log_softmax(-1)[token].item())
     return sum(found) / len(ids)
+
+
+def expected_after(folder, context, text):
+    """The same of the text's tokens alone, in one pass, after as much of the context as the window leaves room for."""
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
+    before = tokenizer(context.rstrip(), add_special_tokens=False)["input_ids"] if context.strip() else []
+    ids = tokenizer(f" {text}" if before else text, add_special_tokens=False)["input_ids"]
+    before = before[max(0, len(before) - (model.config.n_positions - 1 - len(ids))) :]
+    row = torch.tensor([[tokenizer.bos_token_id, *before, *ids]])
+    assert row.shape[1] <= model.config.n_positions
+    with torch.inference_mode():
+        found = model(row).logits[0, :-1].log_softmax(-1).gather(1, row[0, 1:, None])[:, 0]
+    return found[len(before) :].mean().item()
 
 
 def test_batches_give_the_mean_of_the_log_probabilities_of_each_token(checkpoint):
@@ -46,6 +62,33 @@ def test_batches_give_the_mean_of_the_log_probabilities_of_each_token(checkpoint
 def test_a_tokenizer_that_begins_texts_by_itself_does_not_do_so_twice(checkpoint, tmp_path):
     folder = save_opt(tmp_path / "opt", AutoTokenizer.from_pretrained(checkpoint))
     assert FluencyModel(str(folder)).mean_logprobs(TEXTS) == pytest.approx([expected(folder, text) for text in TEXTS], abs=1e-5)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_only_the_tokens_of_the_sentence_count_after_its_context(checkpoint, monkeypatch, shared):
+    if not shared:
+        monkeypatch.setattr("factor_gen.filter_models.choose_engine", lambda *_: None)
+    pairs = [(text, context) for text in TEXTS for context in CONTEXTS]
+    found = FluencyModel(str(checkpoint)).mean_logprobs(*zip(*pairs, strict=True))
+    assert found == pytest.approx([expected_after(checkpoint, context, text) for text, context in pairs], abs=1e-5)
+    for text, (first, empty, blank, last) in zip(TEXTS, zip(*[iter(found)] * 4, strict=True), strict=True):
+        assert empty == blank == pytest.approx(expected(checkpoint, text), abs=1e-5)
+        assert len({round(each, 4) for each in (first, empty, last)}) == 3
+
+
+def test_a_context_is_cut_from_the_left_at_the_window(checkpoint):
+    model = FluencyModel(str(checkpoint))
+    window = AutoModelForCausalLM.from_pretrained(checkpoint).config.n_positions
+    long = f"Snow fell. {'The river rose by the town. ' * window}"
+    (row, size), (whole, _) = model.encode([TEXTS[0]] * 2, [long, long.removeprefix("Snow fell. ")])
+    assert len(row) == window
+    assert row == whole  # the beginning is what is cut
+    assert size == len(model.encode([f" {TEXTS[0]}"])[0][0]) - 1
+    assert model.mean_logprobs([TEXTS[0]], [long]) == pytest.approx([expected_after(checkpoint, long, TEXTS[0])], abs=1e-5)
+    nearly = "the" + " the" * (window - 3)
+    ((row, size),) = model.encode([nearly], [long])
+    assert (len(row), size) == (window, window - 1 - (len(row) - 1 - size))
+    assert math.isnan(model.mean_logprobs([nearly + " the" * 3], [long])[0])  # no room for the sentence itself
 
 
 def test_a_shared_beginning_is_computed_once(checkpoint):

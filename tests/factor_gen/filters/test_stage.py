@@ -102,6 +102,22 @@ def test_of_each_type_the_likeliest_are_kept(checkpoint):
     assert "best" in Filters(FilterSettings(None, FluencySettings(folder))).fingerprint["fluency"]
 
 
+def test_sentences_are_read_in_their_context_where_asked(checkpoint):
+    folder = str(checkpoint)
+    model = FluencyModel(folder)
+    for count, context in ((0, ""), (2, "brown gowns. "), (99, PREFIX)):
+        stage = Filters(FilterSettings(None, FluencySettings(folder, context=count)))
+        assert stage.fingerprint["fluency"]["context"] == count
+        for each in EXAMPLES[:1]:
+            texts = [each.completion, *(one.text for one in each.candidates)]
+            original, *scores = model.mean_logprobs(texts, [context] * len(texts))
+            found = [one.fluency for one in flat(stage.run([each]))]
+            assert found == pytest.approx([score - original for score in scores], abs=1e-4)
+    alone, near = (flat(Filters(FilterSettings(None, FluencySettings(folder, context=n))).run(EXAMPLES)) for n in (0, 60))
+    assert alone[0].fluency != pytest.approx(near[0].fluency, abs=1e-3)
+    assert alone[-1].fluency == pytest.approx(near[-1].fluency, abs=1e-5)  # of a document without a prefix
+
+
 def test_thresholds_are_strict(checkpoint):
     same = Example("a", PREFIX, COMPLETION, (ENTITY,), (candidate(COMPLETION),))
     for margin, rejected in ((0.0, "not fluent"), (1e-6, "")):

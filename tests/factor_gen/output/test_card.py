@@ -93,6 +93,12 @@ def test_a_filter_that_was_off_is_said_to_be(card):
     assert "`microsoft/deberta-large-mnli` gives the contradiction more than 0.7 (coreference: 0.3)" in on
     assert "`tiny` gives a mean log-likelihood" in on
     assert "/home/me" not in on
+    assert "words before" not in on
+    near = card(filter=FilterSettings(None, FluencySettings("tiny", margin=0.05, best=2, context=60)))
+    assert (
+        "0.05 nats per token below that of the original, each read after the 60 words before it. Of each type the 2 likeliest"
+        in near
+    )
     half = card(filter=FilterSettings(nli=None))
     assert "contradiction filter was off" in half
     assert "fluency filter was off" not in half

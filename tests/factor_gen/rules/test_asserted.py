@@ -245,6 +245,39 @@ REFUSED: list[tuple[str, Case, Case]] = [
     ),
     (
         POSSIBLE,
+        ("The boat may carry mills and boats.", "noun", ENTITY, "mills", "barns"),
+        ("The boat may carry mills and boats.", "left out", ENTITY, "and", "but not"),
+    ),
+    # numbers of an example
+    *(
+        (
+            CONDITION,
+            (f"The boat {word} carry 36 men in 1921.", operator, CIRCUMSTANCE, old, new),
+            ("The boat could carry 36 men in 1921.", operator, CIRCUMSTANCE, old, new),
+        )
+        for word in ("may", "might", "say", "perhaps", "maybe")
+        for operator, old, new in (("number", "36", "48"), ("date", "1921", "1923"), ("ordinal", "1921", "1923"))
+    ),
+    *(
+        (
+            CONDITION,
+            (f"The boat carried 36 men, {word}.", "number", CIRCUMSTANCE, "36", "48"),
+            (f"The boat carried 36 men, {word}.", "quantity", CIRCUMSTANCE, "36", "48"),
+        )
+        for word in ("for example", "as you wish", "as they choose", "in any town")
+    ),
+    (
+        CONDITION,
+        ("The boat may carry 36 men.", "number", CIRCUMSTANCE, "36", "48"),
+        ("The boat carried 36 men in May.", "number", CIRCUMSTANCE, "36", "48"),
+    ),
+    (
+        CONDITION,
+        ("The boat carried 36 men, say.", "number", CIRCUMSTANCE, "36", "48"),
+        (f"The boat carried 36 men{' very' * 90} often, say.", "number", CIRCUMSTANCE, "36", "48"),
+    ),
+    (
+        POSSIBLE,
         ("The boat may carry wood.", "antonym", PREDICATE, "carry", "drop"),
         ("The boat may carry wood.", FLIP, PREDICATE, "carry", "not carry"),
     ),

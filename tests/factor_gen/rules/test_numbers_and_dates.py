@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from factor_gen.generate.rules.dates import dates
+from factor_gen.generate.rules.generator import Operator
 from factor_gen.generate.rules.numbers import numbers, ordinals, other_number, suffix
-from tests.factor_gen.rules.support import results
+from factor_gen.generate.rules.sentence import apply, read
+from tests.factor_gen.rules.support import TAGGER, results
 
 
 @pytest.mark.parametrize(
@@ -83,6 +86,10 @@ def test_ordinals() -> None:
         "It was her fourth victory.",
     }
     assert results(ordinals, "At first it rained.") == set()
+    assert (
+        results(ordinals, "It was a second victory.") == results(ordinals, "It was an eighth victory.") == set()
+    )  # not the only one
+    assert results(ordinals, "It was the eighth victory.")
 
 
 @pytest.mark.parametrize(
@@ -112,6 +119,43 @@ def test_years_keep_their_order() -> None:
     for each in results(dates, "He led it from 1931 to 1934.", tries=40):
         first, last = map(int, re.findall(r"\d+", each))
         assert first < last
+
+
+@pytest.mark.parametrize(
+    ("stays", "changes"),
+    [
+        ("It was kept since 1921.", "It was kept in 1921."),  # and so since 1923
+        ("It was kept since early 1921.", "It was kept in early 1921."),
+        ("It was kept in the 1960s and 1970s.", "It was kept in the 1960s."),
+        ("It was kept in the 1960s or later.", "In the 1960s it was kept, or later."),
+        ("It was kept in the 1960s and 1970s.", "It was kept in 1960 and 1970."),
+    ],
+)
+def test_dates_that_leave_others_open_stay(stays: str, changes: str) -> None:
+    assert results(dates, stays) == set()
+    assert results(dates, changes)
+
+
+@pytest.mark.parametrize(
+    ("operator", "text", "few", "more"),
+    [
+        (dates, "It burned in 1921.", 2, 4),
+        (dates, "It opened on April 30.", 3, 5),
+        (dates, "It opened in June.", 1, 3),
+        (numbers, "It sold 36 boats.", 2, 4),
+        (numbers, "It sold four boats.", 2, 4),
+        (numbers, "It sold forty boats.", 1, 3),
+        (ordinals, "It was her second victory.", 1, 3),
+        (ordinals, "It was her 12th victory.", 1, 3),
+    ],
+)
+def test_where_nothing_else_is_left_there_are_more_values(operator: Operator, text: str, few: int, more: int) -> None:
+    sentence = read(TAGGER, "", text)
+    for seed in range(8):
+        for each, count in ((sentence, few), (replace(sentence, spare=True), more)):
+            found = [apply(text, edit.replacements) for edit in operator(each, random.Random(seed))]
+            assert len(set(found)) == len(found) == count
+            assert text not in found
 
 
 def test_a_name_with_a_day_in_it_stays() -> None:
