@@ -179,8 +179,8 @@ def _once(sentence: Sentence, entity: Entity) -> bool:
 
 
 def _is_a_spot(sentence: Sentence, entity: Entity) -> bool:
-    """Whether the place is where something is. The name of a city may mean its club, or the government that sits there
-    (*Berlin said*), which another city's name does not deny: of cities only those after a preposition of place are."""
+    """Whether the place is where something is, after a preposition of place: a name may also mean a club, a people, or the
+    government that sits there (*Berlin said*), which another name does not deny."""
     if re.match(r",? ?D\.?C\b", sentence.text[entity.end :]):
         return False
     if entity.text.upper() in sentence.text[: sentence.dateline].upper():
@@ -192,8 +192,7 @@ def _is_a_spot(sentence: Sentence, entity: Entity) -> bool:
     others = (each.text.title() if each.text.isupper() else each.text for each in sentence.entities)
     if sort == "country" and any(country_of_city().get(each) == entity.text for each in others):
         return False  # NAIROBI ... Kenya's central bank
-    preceding = sentence.word(sentence.starts[entity.start] - 1)
-    return preceding in WORDS["of place"] or (sort != "city" and entity.text not in ("Washington", "Brussels"))
+    return sentence.word(sentence.starts[entity.start] - 1) in WORDS["of place"]
 
 
 def _renamed(operator: str, sentence: Sentence, entity: Entity, name: str) -> Iterator[Edit]:
