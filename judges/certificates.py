@@ -83,8 +83,7 @@ def _has_prompts_of(judge: Judge, hashes: Mapping[str, str]) -> bool:
 
 def find_calibration(config: JudgeConfig, identity: str, error: float) -> tuple[tuple[float, float], ...]:
     """The bands of probability in which more than a share ``error`` of a judge's verdicts were wrong when it was certified; or it
-    gave too few to tell. Raises ConfigError: it has no certificate with a calibration. Raises DataError: there is one, but it is
-    damaged."""
+    gave too few to tell. Raises ConfigError: it has no certificate with a calibration. Raises DataError: it is damaged."""
     paths = sorted(certificates_folder(certified_identity(config, identity)).glob("*.json"))
     tables = [table for path in paths if (table := _read(path).get("calibration"))]
     if not tables:

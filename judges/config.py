@@ -65,8 +65,7 @@ _PASSED_ON = ("decoding", "samples", "prompts", "system", "schema", "thinking_to
 
 @dataclass(frozen=True, config=FORBID)
 class JudgeConfig:
-    """What a judge's YAML says; :func:`load_judge_config` reads one. Raises ConfigError: values that cannot be used, alone or
-    together."""
+    """What a judge's YAML says; :func:`load_judge_config` reads one. Raises ConfigError: values that cannot be used."""
 
     name: String
     backend: Annotated[String, AfterValidator(_is_known)]
@@ -237,7 +236,7 @@ def _find(path: Path) -> Path:
     known = sorted(file.stem for file in find_config(FOLDER).glob("*.yaml"))
     if is_name:
         raise ConfigError(
-            f"no judge is called {str(path)!r}{did_you_mean(str(path), known)}; known: {', '.join(known)}, or a file"
+            f"no judge is called {path.name!r}{did_you_mean(path.name, known)}; known: {', '.join(known)}, or a file"
         )
     raise ConfigError(f"{path}: no such file; expected the YAML of a judge, or the name of one: {', '.join(known)}")
 

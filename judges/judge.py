@@ -68,9 +68,8 @@ class Judge:
     ) -> list[list[Answer]]:
         """Of each of ``subjects``, ``samples`` answers (default: as the config says) to the prompt about it.
 
-        ``decoding`` replaces fields of :class:`judges.answers.Decoding`, such as ``max_tokens``. Raises BackendDown: nothing gets
-        through; what was answered before is kept. Raises ConfigError: the prompt cannot be rendered. Raises DataError: the store
-        cannot be used."""
+        ``decoding`` replaces fields of :class:`judges.answers.Decoding`. Raises BackendDown: nothing gets through; answers are
+        kept. Raises ConfigError: the prompt cannot be rendered. Raises DataError: the store cannot be used."""
         requests = self._requests(prompt_name, subjects, samples, decoding)
         return _rows(self._answers(requests, description), len(subjects))
 
@@ -144,8 +143,7 @@ class Judge:
         self.close()
 
     def _answers(self, requests: Sequence[Request], description: str) -> list[Answer]:
-        """Where the config says nothing of thinking, a request whose answer was cut off in a thought is sent once more, with room
-        to think."""
+        """Unless the config speaks of thinking, a request cut off in a thought is sent again, with room to think."""
         answers = ask(self._backend, self._store, requests, description, self._count_stored)
         cut = [place for place, each in enumerate(answers) if is_cut_off_in_thought(each)]
         if cut and self.config.thinking_tokens is None:

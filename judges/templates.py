@@ -53,8 +53,7 @@ class Prompts:
         )
 
     def render(self, name: str, subject: Mapping[str, Any]) -> str:
-        """The prompt ``name`` about ``subject``. Raises ConfigError: there is no such prompt, it uses a variable that the subject
-        has not, or it fails otherwise."""
+        """The prompt ``name`` about ``subject``. Raises ConfigError: there is no such prompt, or it fails."""
         try:
             return self._environment.get_template(name).render(**subject).strip()
         except TemplateNotFound as error:
@@ -63,8 +62,7 @@ class Prompts:
             raise ConfigError(f"prompt {name}: {type(error).__name__}: {error}") from error
 
     def hash(self, name: str) -> str:
-        """The first 16 hexadecimal digits of the SHA-256 of the prompt's file, of all files that it includes, and of the
-        demonstrations beside it."""
+        """The first 16 hexadecimal digits of the SHA-256 of the prompt's file, what it includes, and demonstrations."""
         digest = hashlib.sha256()
         try:
             for path in sorted(self._file(name).parent.glob("*.yaml")):

@@ -138,8 +138,7 @@ def page_subject(claims: Sequence[str], passages: Sequence[str], **more: Any) ->
 
 
 def numbers_exist(reply: Any, subject: Mapping[str, Any]) -> str:
-    """A :data:`judges.typed.Check` of numbered ``verdicts``: none on a claim that is not in the list, and none twice. Claims may
-    be left out."""
+    """A :data:`judges.typed.Check` of numbered ``verdicts``: each on a claim of the list, none twice. Claims may be left out."""
     return misnumbered([each.number for each in reply.verdicts], len(subject["claims"]), "number", is_whole=False)
 
 

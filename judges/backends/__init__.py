@@ -24,13 +24,12 @@ WORD_OVERLAP = (
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a backend can do, for whoever has to know before it is opened. The defaults are those of a language model behind HTTP.
+    """What a backend can do, known before it is opened. The defaults are those of a language model behind HTTP.
 
     ``reads_prompts``: a model reads the prompt; otherwise the subject of a request decides, and only subjects of these ``kinds``
     get an answer (None: any). ``needs_evidence``: a claim without passages gets no verdict. ``is_reproducible``: the same version
-    of the suite gives the same answers anywhere, if no options are set but ``portable_options``. ``takes_schema``: answers can be
-    held to a JSON schema. ``runs_here``: the model is in this process, not behind a service. ``by_words``: there is no model, and
-    only content words are seen."""
+    of the suite gives the same answers anywhere, if no options are set but ``portable_options``. ``takes_schema``: answers can
+    have a JSON schema. ``runs_here``: the model is in this process. ``by_words``: only content words are seen."""
 
     reads_prompts: bool = True
     kinds: tuple[str, ...] | None = None

@@ -26,8 +26,7 @@ class CascadeBackend:
     reads_subject = True
 
     def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
-        """``purse`` pays the second judge. Raises ConfigError if a judge cannot be used, or no certificate of the first says
-        where it is unsure."""
+        """``purse`` pays the second judge. Raises ConfigError: a judge, or where the first is unsure, is not known."""
         assert config.first is not None
         assert config.then is not None
         self._first_config, self._then_config = config.first, config.then

@@ -127,9 +127,7 @@ class LmEvalBackend:
         if not decoding.top_logprobs or not isinstance(model, HFLM):
             return [None] * len(asked)
         lead = "" if self._apply_chat_template else " "
-        words = [
-            (number, lead + word) for number, (_, request) in enumerate(asked) for word in request.subject.get("choices", ())
-        ]
+        words = [(place, lead + word) for place, (_, request) in enumerate(asked) for word in request.subject.get("choices", ())]
         instances = [Instance("loglikelihood", {}, (asked[number][0], word), place) for place, (number, word) in enumerate(words)]
         found: dict[int, list[tuple[str, float]]] = defaultdict(list)
         for (number, word), (logprob, _) in zip(words, self._run(model.loglikelihood, instances), strict=True):
@@ -218,8 +216,7 @@ def fingerprint(value: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def _digest(file: Path, size: int, mtime_ns: int) -> bytes:
-    """The hash of a whole file, read again only if its size or its time of change is another one: a checkpoint of 15 GB takes
-    tens of seconds."""
+    """The hash of a whole file, read again only if its size or its time changes: a checkpoint of 15 GB takes tens of seconds."""
     digest = hashlib.blake2b()
     with file.open("rb") as content:
         while piece := content.read(_PIECE):

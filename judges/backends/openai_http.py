@@ -50,8 +50,7 @@ class _Ending:
         self.event.set()
 
     async def wait(self, workers: Sequence[asyncio.Task[None]], seconds: float | None, grace: float) -> bool:
-        """Until all ``workers`` are done, or ``stop`` and ``grace`` seconds; at most ``seconds`` before that. Returns whether
-        these were over."""
+        """Until all ``workers`` are done, or ``stop`` and ``grace`` seconds; at most ``seconds``. Whether these were over."""
         if not workers:
             return False
         stopped = asyncio.ensure_future(self.event.wait())

@@ -34,8 +34,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Support:
-    """The ``probability`` that passages, seen in so many ``windows``, support a claim; None if there is none: ``problem`` says
-    why."""
+    """The ``probability`` that passages, seen in so many ``windows``, support a claim; None: ``problem`` says why."""
 
     probability: float | None
     windows: int
@@ -122,8 +121,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def family_of(name: str, config: Mapping[str, Any], given: str | None = None) -> str:
-    """The family ``given``, or the one that a model is recognised as by its name or its config. Raises ConfigError: no family is
-    called that."""
+    """The family ``given``, or the one that a model has by its name or its config. Raises ConfigError: there is none."""
     if given is not None and given not in FAMILIES:
         raise ConfigError(f"no family of models is called {given!r}{did_you_mean(given, FAMILIES)}; known: {', '.join(FAMILIES)}")
     own, kind = name.rstrip("/").rpartition("/")[2], str(config.get("model_type", ""))
@@ -144,8 +142,7 @@ class Windows:
         self._known: dict[tuple[tuple[Titled, ...], int], list[str]] = {}
 
     def of(self, passages: tuple[Titled, ...], size: int) -> list[str]:
-        """Texts of at most ``size`` tokens that hold all ``passages``, each part of one under its title, as ALCE writes it. Short
-        passages share a window."""
+        """Texts of at most ``size`` tokens that hold all ``passages``, each under its title as in ALCE; short ones share one."""
         if (passages, size) not in self._known:
             self._known[passages, size] = self._packed(passages, size)
         return self._known[passages, size]

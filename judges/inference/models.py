@@ -74,9 +74,7 @@ class SupportModel:
         owners = [number for number, each in enumerate(windows) for _ in each]
         encoded = self._encode([(text, pair.claim) for pair, each in zip(pairs, windows, strict=True) for text in each])
         lengths = [len(ids) for ids in encoded["input_ids"]]
-        order = sorted(
-            (place for place, length in enumerate(lengths) if length <= self._longest), key=lambda place: -lengths[place]
-        )
+        order = sorted((place for place, size in enumerate(lengths) if size <= self._longest), key=lambda place: -lengths[place])
         found: list[list[float]] = [[] for _ in pairs]
         with torch.inference_mode(), tqdm(total=len(order), desc="entailment", unit=" windows", delay=2) as bar:
             for start in range(0, len(order), self._batch_size):
@@ -128,8 +126,7 @@ def load_model(
     window: int | None = None,
 ) -> SupportModel:
     """The model called ``name``, on the Hub or in a folder. ``family`` says how it is asked, if not as what it is recognised as.
-    Raises ConfigError: no family is called that. Raises ModelError: there is no such model here, or it lacks the head of its
-    family."""
+    Raises ConfigError: no family is called that. Raises ModelError: no such model here, or without the head of its family."""
     device = device or default_device()
     with loading(f"the inference model {name!r}", f"{_OTHERWISE}{_T5}"):
         about = PreTrainedConfig.get_config_dict(name, revision=revision)[0]
@@ -160,8 +157,7 @@ def load_classifier(
     dtype: torch.dtype | None = None,
 ) -> tuple[Any, Any, int]:
     """(model, tokenizer, tokens that the model takes) of the sequence classifier ``name``, in bfloat16 on a GPU unless ``dtype``
-    says otherwise. Raises ModelError: there is no such model here, or it has no head for classification; ends with what to do
-    ``otherwise``."""
+    says otherwise. Raises ModelError: no such model here, or without such a head; ends with what to do ``otherwise``."""
     device = device or default_device()
     with loading(f"the inference model {name!r}", f"{otherwise}{_T5}"):
         config = AutoConfig.from_pretrained(name, revision=revision)
@@ -185,8 +181,7 @@ def dtype_of(device: str) -> torch.dtype:
 
 
 def find_label(name: str, labels: dict[int, str], meanings: Collection[str]) -> int:
-    """The number of the one label that is called by one of ``meanings``, in any case. Raises ModelError: none is called that, or
-    several are."""
+    """The number of the one label that is called by one of ``meanings``, in any case. Raises ModelError: none or several are."""
     found = [number for number, label in labels.items() if label.strip().lower() in meanings]
     if len(found) != 1:
         raise ModelError(

@@ -29,13 +29,9 @@ for _folder in sorted(Path(__file__).resolve().parent.glob("*/prompts")):
 
 @cache
 def all_benchmarks() -> tuple[Benchmark, ...]:
-    """Every benchmark that is declared, in the order of lists. Raises ConfigError: two have the same kind, or an entry point
-    names no ``Benchmark``."""
-    own = [
-        import_module(f"{__name__}.{folder.name}.benchmark").BENCHMARK
-        for folder in pkgutil.iter_modules(__path__)
-        if folder.ispkg
-    ]
+    """Every declared benchmark, in the order of lists. Raises ConfigError: two of one kind, or an entry point that names none."""
+    found_here = [each.name for each in pkgutil.iter_modules(__path__) if each.ispkg]
+    own = [import_module(f"{__name__}.{name}.benchmark").BENCHMARK for name in found_here]
     found: dict[str, Benchmark] = {}
     for benchmark in [*own, *map(_load, entry_points(group=ENTRY_POINTS))]:
         if found.setdefault(benchmark.kind, benchmark) is not benchmark:
@@ -62,8 +58,7 @@ def find_benchmark(kind: str) -> Benchmark | None:
 
 @cache
 def all_sources() -> dict[str, Source]:
-    """The published files that the benchmarks read, by name. Raises ConfigError: two benchmarks call different files by one
-    name."""
+    """The published files that the benchmarks read, by name. Raises ConfigError: two call different files by one name."""
     found: dict[str, Source] = {}
     for benchmark in all_benchmarks():
         for source in benchmark.sources:
@@ -87,8 +82,7 @@ def generation_names() -> list[str]:
 
 
 def find_generation(name: str, metadata: Mapping[str, Any] | None = None) -> Generation:
-    """What a judge does for the benchmark called ``name``, with the settings of ``metadata``. Raises ConfigError: there is
-    none."""
+    """What a judge does for the benchmark ``name``, with the settings of ``metadata``. Raises ConfigError: there is none."""
     benchmark = find_benchmark(name)
     if benchmark is None or benchmark.generation is None:
         known = generation_names()

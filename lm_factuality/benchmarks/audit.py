@@ -55,8 +55,7 @@ class Audit(Protocol):
 
 
 class PromptAudit:
-    """For benchmarks in which the model answers one prompt, the text under ``key`` of the document. A chat template has to be the
-    same around each."""
+    """For benchmarks whose model answers one prompt, under ``key`` of the document. A chat template is the same around each."""
 
     def __init__(self, expected: Expected, key: str = "text") -> None:
         self._expected, self._key = expected, key

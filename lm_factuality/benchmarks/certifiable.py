@@ -78,10 +78,9 @@ class Stated:
 @dataclass(frozen=True)
 class JudgedStep:
     """A step of a task that its judge decides. ``settings`` are those whose certificates speak for it, the best first; none where
-    nothing was released to hold it against. ``behind`` are the scores that rest on it, as readers call them. ``measured`` is
-    what these certificates are measured with of a task's own settings; of a run with others they say nothing. ``rates`` are the
-    scores that are the share of what the judge says yes to in this step, with the level of a certificate that counts the same: a
-    certificate can correct them."""
+    nothing was released to hold it against. ``behind`` are the scores that rest on it, as readers call them. ``measured`` is what
+    these certificates are measured with of a task's own settings; of a run with others they say nothing. ``rates`` are the scores
+    that are the share of what the judge says yes to in this step, with the level of a certificate that can correct them."""
 
     name: str
     settings: tuple[Certifiable, ...]

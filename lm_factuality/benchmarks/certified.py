@@ -60,8 +60,7 @@ def wrong_certificate(content: Mapping[str, Any], judge: Mapping[str, Any], suit
 
 
 def own_hashes(identity: Any) -> dict[str, str] | None:
-    """The hashes of the prompts that a certified judge replaces (see ``judges.certificates.certified_identity``); None where
-    ``identity`` is not in order."""
+    """The hashes of the prompts that a certified judge replaces (see ``certified_identity``); None if it is not in order."""
     try:
         _, _, _, _, own, *_ = json.loads(identity)
     except (ValueError, TypeError, RecursionError):

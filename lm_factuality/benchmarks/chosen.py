@@ -173,8 +173,7 @@ class Figure:
     """A score with what is known of its uncertainty: the ends of a 95% interval, of ``n`` documents. ``worst`` and ``best`` are
     the score if all ``unscored`` items (see ``Benchmark.unscored_unit``) were wrong, or right. ``caution`` is what to know of the
     judge; ``corrected`` is the score without the judge's errors, by people's labels or, without any, by its certificate, and
-    ``uncorrected`` why that does not correct it; ``floor`` is what knowing nothing scores; ``counted`` how many
-    rows the score is of."""
+    ``uncorrected`` why that does not correct it; ``floor`` is what knowing nothing scores; ``counted`` how many rows it is of."""
 
     metric: str
     value: float

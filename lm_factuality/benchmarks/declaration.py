@@ -132,8 +132,7 @@ class Recount(NamedTuple):
 
 @dataclass(frozen=True)
 class Instance:
-    """A sample for exports: ``raw`` is what the model wrote, ``extracted`` what was scored of it, ``method`` how that was
-    found."""
+    """A sample for exports: ``raw`` is what the model wrote, ``extracted`` what was scored of it, ``method`` how."""
 
     question: str
     reference: tuple[str, ...]
@@ -331,8 +330,7 @@ class Benchmark:
         return tuple(score for score in self.scores if score.label)
 
     def aggregations(self, **families: Sequence[str]) -> dict[str, Aggregation]:
-        """How each metric becomes one number, by its name. ``families`` gives the members of a score whose name ends in ``*``, by
-        its name without the star."""
+        """How each metric becomes one number, by its name. ``families`` has the members of a score ``NAME*``, by ``NAME``."""
         found: dict[str, Aggregation] = {}
         for score in self.scores:
             base = score.name.removesuffix("*")

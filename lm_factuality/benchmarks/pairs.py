@@ -52,8 +52,7 @@ class Scored:
 @dataclass(frozen=True)
 class Pair:
     """Score ``a`` minus score ``b`` over the ``n`` rows that both have a score on, with a p-value; None below two clusters.
-    ``wins`` and ``losses`` are the rows on which a, or b, has the better value. ``adjusted`` is the p-value corrected for the
-    other pairs of its table."""
+    ``wins`` and ``losses`` are the rows on which a, or b, has the better value. ``adjusted`` is p corrected for its table."""
 
     a: float
     b: float
@@ -98,8 +97,7 @@ def row_of(result: TaskResult, samples: Samples, sample: Sample) -> SampleRow:
 
 
 def scored_rows(result: TaskResult, samples: Samples) -> dict[str, Scored]:
-    """What the rows of a run contribute to each score; empty where the run kept none. Raises DataError: the samples cannot be
-    read."""
+    """What the rows of a run contribute to each score; empty where the run kept none. Raises DataError: they cannot be read."""
     parts: dict[str, dict[str, tuple[str, Counts]]] = {}
     for sample in samples_of(result):
         row = row_of(result, samples, sample)

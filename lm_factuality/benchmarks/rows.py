@@ -16,8 +16,7 @@ class SampleRow:
     """``key`` is the same for every model (see ``key_of``); ``cluster`` is what rows are drawn by. ``doc`` holds the texts that
     all models share (with the row's ``id``), ``detail`` what this model made of them. ``outcome`` is ``right``, ``wrong``,
     ``unscored`` or ``none``, ``margin`` by how much (higher is better), ``facets`` error types or the domain. ``parts`` are the
-    row's part in each score that is compared: (value times weight, weight), or the counts of true and false alarms, missed and
-    rightly passed ones."""
+    row's part in each score that is compared: (value times weight, weight), or counts (true and false alarms, missed, passed)."""
 
     key: str
     cluster: str
@@ -47,8 +46,7 @@ def snippet(text: str, most: int = 90) -> str:
 
 
 def is_number(value: float) -> bool:
-    """Whether ``value`` is finite and can be squared and summed without becoming infinite; no score or log-probability is near
-    that."""
+    """Whether ``value`` is finite, also when squared and summed; no score or log-probability is near the limit."""
     return math.isfinite(value) and abs(value) <= _MOST
 
 

@@ -32,8 +32,7 @@ UNFINISHED = ".packing"  # the folder in which pack works
 
 @dataclass(frozen=True)
 class Checked:
-    """A submission and why it is refused; accepted if there is no reason. ``tasks`` are its results by task, which are only to be
-    shown where it is accepted."""
+    """A submission and why it is refused, if so. ``tasks`` are its results by task, shown only if accepted."""
 
     folder: Path
     submission: Submission | None
@@ -113,8 +112,7 @@ def _wrong_draw(path: Path, task: TaskResult) -> str:
 
 def find_submissions(folder: Path) -> list[Path]:
     """All submissions below ``folder``, by path, and ``folder`` itself if it is one. No link is followed, but one to a folder is
-    among them: ``check_every`` refuses it, so that none is passed over in silence. What ``pack`` has not finished is none. Raises
-    DataError: there are none."""
+    among them: ``check_every`` refuses it. What ``pack`` has not finished is none. Raises DataError: there are none."""
     found: list[Path] = []
     links: list[Path] = []
     for parent, folders, files in os.walk(folder, followlinks=False):

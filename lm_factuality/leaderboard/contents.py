@@ -21,8 +21,7 @@ _PROSE = ("chat_template", "description", "system_instruction")  # where NAME=VA
 
 
 def check_contents(folder: Path, submission: Submission) -> Iterator[Refusal]:
-    """What looks like a credential, in any of the files. Raises Refused: something is wrong with the files themselves, so none of
-    them should be read as results."""
+    """What looks like a credential, in any of the files. Raises Refused: something is wrong with the files themselves."""
     unsafe = list(_unsafe(folder, submission))  # what leads out of the folder is not opened
     if wrong := unsafe or [*_sizes(folder, submission), *_changed(folder, submission)]:
         raise Refused(*wrong)
@@ -131,8 +130,7 @@ def _in_text(text: str, values: Mapping[str, str]) -> list[str]:
 
 
 def _in_sample(line: str, values: Mapping[str, str]) -> list[str]:
-    """What a row of samples holds as it is read: keys, and texts with escapes. Most rows have no such key, and reading them all
-    takes its time."""
+    """What a row of samples holds as it is read: keys, and texts with escapes. Most rows have none, and reading is slow."""
     lower, found = line.lower(), []
     if "\\u" in line or any(each in lower for each in _KEYS):
         content = _parse(line)

@@ -220,10 +220,15 @@ def _model(options: PackOptions, rules: Rules, file: ResultsFile, tasks: Sequenc
 
 def _revision(given: str, file: ResultsFile) -> tuple[str, str]:
     """The commit that lm_eval knows, the hash of a local checkpoint, or what is ``given``; and what is wrong with it."""
-    commit, why = read_run(file).commit, ""
+    commit, why, folder = read_run(file).commit, "", Path(file.model)
     found = commit if _COMMIT.fullmatch(commit) else ""
-    if not found:
-        found, why = _hash_of_folder(file.model)
+    if not found and folder.is_dir():
+        try:
+            found = weights_hash(folder)
+        except ConfigError as error:
+            why = f" ({error})"
+    elif folder.is_absolute() or file.model.startswith(".") or file.model.count("/") > 1 or folder.parent.is_dir():
+        why = f" (no folder {folder.absolute()}: pack where the run was started, or where the checkpoint is)"
     if given and found and given != found:
         return found, f"--revision is {given}, but {found} was run; leave --revision out"
     revision = given or found
@@ -231,19 +236,6 @@ def _revision(given: str, file: ResultsFile) -> tuple[str, str]:
         return revision, ""
     found = f"--revision is {revision!r}" if revision else f"--revision: {file.path} does not say which weights were run{why}"
     return revision, f"{found}; give {REVISIONS}"
-
-
-def _hash_of_folder(model: str) -> tuple[str, str]:
-    """The hash of the checkpoint that a run names as a folder; where there is none, why."""
-    folder = Path(model)
-    if folder.is_dir():
-        try:
-            return weights_hash(folder), ""
-        except ConfigError as error:
-            return "", f" ({error})"
-    is_path = folder.is_absolute() or model.startswith(".") or model.count("/") > 1 or folder.parent.is_dir()
-    advice = f" (no folder {folder.absolute()}: pack where the run was started, or where the checkpoint is)"
-    return "", advice if is_path else ""
 
 
 def _certificate(folder: Path) -> SubmittedCertificate:

@@ -108,8 +108,7 @@ def leaderboard_names(folder: Path | None = None) -> list[str]:
 
 
 def read_rules(name: str, folder: Path | None = None) -> Rules:
-    """The rules of the leaderboard called ``name``, from ``folder`` or the suite. Raises ConfigError: there is none, or its file
-    is not in order."""
+    """The rules of the leaderboard called ``name``, from ``folder`` or the suite. Raises ConfigError: there is none in order."""
     known = leaderboard_names(folder)
     if name not in known:
         raise ConfigError(f"no leaderboard is called {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")

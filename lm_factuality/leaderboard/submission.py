@@ -120,8 +120,7 @@ class Submission(Strict):
 
 
 def read_submission(folder: Path) -> Submission:
-    """What ``folder`` says of itself; nothing of it is believed yet. Raises Refused: there is no ``submission.json``, or it is
-    not in order."""
+    """What ``folder`` says of itself; nothing of it is believed yet. Raises Refused: it is missing or not in order."""
     path = folder / FILE
     if path.is_symlink() or not path.is_file():
         raise _invalid("no such file; make it with: lm-factuality leaderboard pack")

@@ -118,10 +118,9 @@ def _as_long(mention: Mention, kind: str, size: int) -> str | None:
 
 
 def _is_person(sentence: Sentence, name: str) -> bool:
-    """Whether the name, or a longer one that it ends, begins with a first name."""
-    known = [each.text for each in sentence.mentions] + [each.text for each in sentence.entities]
-    longer = [each for each in known if each.split()[-1] == name.split()[-1]]
-    return any(" " in each and each.split()[0] in FIRST_NAMES for each in (name, *longer))
+    """Whether the name is of two words, or the end of one that is: a word alone may be a program."""
+    known = [each.text for each in sentence.mentions if each.kind == PERSON]
+    return " " in name or any(each.endswith(f" {name}") for each in known)
 
 
 def _may_be(sentence: Sentence, mention: Mention) -> bool:
@@ -176,7 +175,7 @@ def _once(sentence: Sentence, entity: Entity) -> bool:
     """Whether the sentence tells what happened once, and of that name alone: what is so here may be so elsewhere."""
     i, j = sentence.starts[entity.start], sentence.ends[entity.end]
     beside = {sentence.word(i - 1), sentence.word(j + 1)}
-    return sentence.is_past and not beside & {"and", "or", ",", "as", "for"} and not sentence.words & WORDS["of others too"]
+    return sentence.is_past and not beside & {"and", "or", "as", "for"} and not sentence.words & WORDS["of others too"]
 
 
 def _is_a_spot(sentence: Sentence, entity: Entity) -> bool:

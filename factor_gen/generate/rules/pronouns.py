@@ -28,7 +28,7 @@ def other_sex(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     # "Angela ... she" names the person: the pronoun would contradict the name, not the facts
     if any(each.kind == PERSON and each.text.split()[0] in FIRST_NAMES for each in sentence.entities):
         return
-    if not any(each.kind == PERSON and each.text.split()[0] in FIRST_NAMES for each in sentence.mentions):
+    if not any(each.kind == PERSON and " " in each.text for each in sentence.mentions):
         return  # nobody in particular: the reader ... he
     if not sentence.drawn(rng, "he" if men else "she", ["she" if men else "he"]):
         return
@@ -77,7 +77,7 @@ def _unlikely(sentence: Sentence, kind: str) -> list[str]:
     recent = {key for key, count in counts.items() if count == most} | {_key(each) for each in mentions[-2:]}
     names = []
     for each in mentions:
-        is_nobody = kind == PERSON and (each.article or each.text.split()[0] not in FIRST_NAMES)
+        is_nobody = kind == PERSON and (each.article or " " not in each.text)
         if _key(each) in recent or sentence.knows(each.text) or is_nobody:
             continue
         name = each.text.split()[-1] if kind == PERSON and " " in each.text else each.text

@@ -90,8 +90,8 @@ def cited_sentences(generation: Generation, protocol: Protocol, split: Splitter 
 
 
 def find_splitter(name: str) -> Splitter:
-    """``rules``: the suite's own; ``punkt``: NLTK's, which ALCE uses. Raises ConfigError: no such splitter, or NLTK or its data
-    is not on this machine."""
+    """``rules``: the suite's own; ``punkt``: NLTK's, which ALCE uses. Raises ConfigError: no such one, or NLTK or its data is
+    missing."""
     if name == "rules":
         return split_sentences
     if name != "punkt":
@@ -193,13 +193,8 @@ def judge_citations(
     def precision(n: int, sentence: CitedSentence) -> tuple[bool | None, ...]:
         return tuple(is_precise(n, i) if n in several else joint[n] for i in range(len(sentence.citations)))
 
-    judged = (
-        replace(sentence, is_supported=joint.get(n, False), precise=precision(n, sentence))
-        for n, (_, sentence) in enumerate(flat)
-    )
-    return [
-        JudgedCitations(each, tuple(islice(judged, len(own))), protocol) for each, own in zip(generations, found, strict=True)
-    ]
+    judged = (replace(each, is_supported=joint.get(n, False), precise=precision(n, each)) for n, (_, each) in enumerate(flat))
+    return [JudgedCitations(of, tuple(islice(judged, len(own))), protocol) for of, own in zip(generations, found, strict=True)]
 
 
 def summarise_citations(judged: Sequence[JudgedCitations], protocol: Protocol) -> dict[str, Any]:

@@ -137,8 +137,7 @@ class Known:
 
     @cached_property
     def judged(self) -> JudgedBiography:
-        """The response with its released facts, each beside a sentence, never going back, so that the facts have as many words in
-        theirs as can be."""
+        """The response with its released facts, each beside a sentence, in order, so that they share as many words as can be."""
         started = begin(self.generation)
         bags = [words(sentence) for sentence in started.sentences]
         best: list[tuple[float, list[int]]] = [
@@ -156,8 +155,7 @@ class Known:
 
     @cached_property
     def groups(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """(entity, numbers of the facts) of each group whose entity supports anything; without the facts whose group is not
-        known."""
+        """(entity, numbers of the facts) of each group whose entity supports anything; without facts whose group is not known."""
         entities = [fact.entity for fact in self.decided.grouped]
         if any(entity is not None and len(entity) == 1 for entity in entities):
             return ()

@@ -160,9 +160,8 @@ def most_of(judge: Judge, judged: Sequence[JudgedBiography], settings: method.Se
         pages = settings.pairs(replace(each, facts=(Fact("", 0),))).values()
         for page in (page for page in pages if page.problem is None):
             shown = replace(page, evidence=settings.longest(each, page))
-            one, long = (
-                matrix.plan_singly(judge, [replace(shown, fact=text)], settings.folder).at_most for text in ("", _text(tokens))
-            )
+            texts = "", _text(tokens)
+            one, long = (matrix.plan_singly(judge, [replace(shown, fact=each)], settings.folder).at_most for each in texts)
             verifying += one * max(0, count - sentences) + long * min(count, sentences)
             if judge.config.verify == "page" and count:
                 whole = replace(page, evidence=settings.longest(each, page, min(count, PAGE_CLAIMS)))

@@ -54,8 +54,7 @@ PAGE: Mapping[str, Any] = {"reply": FactsOfPage, "check": numbers_exist, "max_to
 class Pair:
     """One fact to hold against the page of one entity; ``evidence`` is empty where there is nothing to show, and ``problem`` says
     why. A page that is missing supports nothing (``unasked``). ``about`` is what prompts say of the response. Without an
-    ``entity`` each passage has its own title. ``sentence`` is that of a fact whose passages an index found, so that they may be
-    about anything."""
+    ``entity`` each passage has its own title. ``sentence`` is that of a fact whose passages an index found."""
 
     fact: str
     entity: str
@@ -79,11 +78,8 @@ class Pair:
 def pairs_of(facts: Sequence[Fact], entities: Sequence[str], pages: Pages) -> dict[tuple[str, str], Pair]:
     """Every distinct fact with every entity, by (fact, entity)."""
     known = {entity: pages.passages(entity) for entity in entities}
-    return {
-        (fact, entity): _pair(fact, entity, known[entity])
-        for fact in dict.fromkeys(each.text for each in facts)
-        for entity in entities
-    }
+    texts = dict.fromkeys(each.text for each in facts)
+    return {(text, entity): _pair(text, entity, known[entity]) for text in texts for entity in entities}
 
 
 def unasked(pair: Pair) -> Judgement:
@@ -106,9 +102,7 @@ def judge_pairs(judge: Judge, pairs: Mapping[Key, Pair], folder: str = FOLDER) -
     if judge.config.verdicts == "logprobs":
         name = f"{folder}/verify_true_false"
         answers = judge.ask(name, _with_choices(asked.values()), _DOING, top_logprobs=TOP_LOGPROBS)
-        return found | {
-            key: vote(asked[key], list(map(read_by_logprobs, each))) for key, each in zip(asked, answers, strict=True)
-        }
+        return found | {key: vote(asked[key], [*map(read_by_logprobs, each)]) for key, each in zip(asked, answers, strict=True)}
     if judge.config.verify == "page":
         for key, subject, said, _ in by_page(judge, f"{folder}/verify_page", FactsOfPage, _pages(asked), _DOING):
             read = [to_judgement(Typed(FactReply(reason=each.reason, verdict=each.verdict))) for each in said]

@@ -34,8 +34,7 @@ class Columns(Strict):
 
 
 def read_columns(path: Path) -> Columns:
-    """A YAML such as ``configs/people/ambigbio.yaml``. Raises ConfigError: it cannot be read, or is none; everything that is
-    wrong."""
+    """A YAML such as ``configs/people/ambigbio.yaml``. Raises ConfigError: everything that is wrong."""
     return read_settings(Columns, read_config(path), str(path))
 
 
@@ -61,8 +60,7 @@ def read_results(argument: str, default: str | None = None) -> list[Measured]:
     the name in it, from 0; it has no number of biographies a response).
 
     ``argument`` is ``FILE`` or ``MODEL=FILE``; without MODEL the responses are a line's own ``model``'s, else the ``default``'s,
-    else called by the name of the file up to its first dot. Raises DataError: the file cannot be read, or lines are bad; each is
-    named."""
+    else called by the name of the file up to its first dot. Raises DataError: the file cannot be read, or lines are bad."""
     is_named = "=" in argument and not Path(argument).exists()
     model, path = (argument.partition("=")[0], Path(argument.partition("=")[2])) if is_named else (None, Path(argument))
     default = model or default or path.name.split(".")[0]

@@ -46,8 +46,7 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
 
 
 def unfounded(row: Kept, settings: Settings, by_passages: bool) -> str | None:
-    """What of a record does not follow, if anything; ``by_passages`` says that facts were verified by the passages of the
-    document."""
+    """What of a record does not follow, if anything; ``by_passages``: facts were verified by the passages of the document."""
     judged, (response,) = from_record(row["verdict"]), row["responses"]
     expected = settings.begin(from_doc(row["doc"], response))
     for part in ("generation", "sentences", "entities", "abstained"):

@@ -26,9 +26,8 @@ class Scores:
     that of FActScore. ``num_entities`` counts the entities that facts are attributed to (see ``attributed``). ``unscored`` counts
     the facts without a verdict in FActScore, ``unscored_grouped`` in D-FActScore. ``kind`` is the type of section 2.4; ``other``
     is what the section does not name: no entity at all, or several biographies of one entity. ``difference`` is FActScore minus
-    D-FActScore, both over the facts that have a verdict in both, so that it is never below 0 and is not moved by facts that only
-    one of them counts; under ``protocol: code`` of the two scores as they are. Of ``candidates`` to link with, ``without_page``
-    have no page."""
+    D-FActScore, both over the facts that have a verdict in both, so that it is never below 0; under ``protocol: code`` of the two
+    scores as they are. Of ``candidates`` to link with, ``without_page`` have no page."""
 
     facts: int
     factscore: float | None

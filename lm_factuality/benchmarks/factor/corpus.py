@@ -127,8 +127,7 @@ class Corpus:
 
 
 def parse_corpus(config: Mapping[str, Any]) -> Corpus:
-    """The corpus that a task config describes. Raises ConfigError: listing every key that is unknown, missing or of the wrong
-    type."""
+    """The corpus that a task config describes. Raises ConfigError: every key that is unknown, missing or of the wrong type."""
     problems = [*wrong_metrics(SCORES, config.get("metric_list")), *wrong_join(config)]
     if not (metadata_of(config).get("source") or config.get("dataset_path")):
         problems.append("no data: give dataset_path (a CSV, JSONL or Parquet file, or a dataset on the Hub)")

@@ -64,8 +64,7 @@ def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> Loaded[Ro
     """All rows of ``corpus``, in file order; a row that cannot be scored keeps its place and says why.
 
     Lines that cannot be read are left out and named in ``problems``: whoever scores must refuse such a file. Raises ConfigError:
-    columns or templates that the table does not fit. Raises DataError: a file that is missing, or of which nothing can be read.
-    """
+    columns or templates that the table does not fit. Raises DataError: a file of which nothing can be read."""
     table, provenance = find_table(corpus, data_dir)
     rows = table_rows(corpus, table)
     return Loaded(tuple(rows), {**provenance, "rows": len(rows)}, table.problems)
@@ -84,8 +83,7 @@ def column_names(table: Table) -> list[str]:
 
 
 def find_table(corpus: Corpus, data_dir: str | Path | None = None) -> tuple[Table, dict[str, Any]]:
-    """The table of ``corpus`` and where it came from, in a form that results can carry. Raises ConfigError, DataError: as
-    ``load_corpus`` does."""
+    """The table of ``corpus`` and where it came from, in a form that results can carry. Raises as ``load_corpus`` does."""
     name = None if corpus.source else _split_file(corpus)
     if corpus.source:
         located = locate(find_source(corpus.source), data_dir)

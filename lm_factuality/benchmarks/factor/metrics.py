@@ -64,8 +64,7 @@ class ChoiceValues(list[float | None]):
 def row_metrics(
     doc: Mapping[str, Any], scores: Sequence[ScoredContinuation], protocol: str, error_types: Sequence[str]
 ) -> dict[str, Any]:
-    """The metrics of one row, whose choices have ``scores``; None stands for what could not be scored. ``error_types`` are all
-    that the data has."""
+    """The metrics of one row, whose choices have ``scores``; None is unscored. ``error_types`` are all that the data has."""
     row = score_row(scores, doc["choices"], doc["gold"], doc["problem"], protocol)
     with_tokens = has_tokens(scores)
     names = NORMALISATIONS if with_tokens else NORMALISATIONS[1:]

@@ -102,9 +102,7 @@ def _section(task: str, entries: Sequence[Entry]) -> Markup:
     names = sorted({name for entry in letters for name in entry.result.metrics if name.startswith(POSITION)})
     (position,) = (score for score in SCORES if score.covers(POSITION))
     drawn = [(entry, _bins(entry)) for entry in entries[:_MOST_SERIES]]
-    points = [
-        Point("", entry.model.label, Dot(100 * chance), Dot(100 * true)) for entry, bins in drawn for chance, true, _ in bins
-    ]
+    points = [Point("", each.model.label, Dot(100 * chance), Dot(100 * true)) for each, bins in drawn for chance, true, _ in bins]
     return render(
         f"{__package__}/page.html",
         task=task,
@@ -134,9 +132,8 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
     if chances:
         margin = chances[gold] - max(chance for place, chance in enumerate(chances) if place != gold)
     counts = {"pairwise_acc": len(doc["choices"]) - 1, "chat_acc": 1, "all_right": 1}
-    parts = {
-        name: mean_part(sample[name], counts.get(name, len(doc["choices"]))) for name in _COMPARED if sample.get(name) is not None
-    }
+    known = [name for name in _COMPARED if sample.get(name) is not None]
+    parts = {name: mean_part(sample[name], counts.get(name, len(doc["choices"]))) for name in known}
     return SampleRow(
         key_of(sample, doc["prefix"], *doc["choices"]),
         str(doc["doc_id"]),

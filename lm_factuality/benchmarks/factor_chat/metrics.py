@@ -71,8 +71,8 @@ PROTOCOLS: Mapping[str, Protocol] = {
 
 
 def probabilities(answer: WordAnswer, words: Sequence[str]) -> tuple[float, ...] | str:
-    """The probability of each of ``words`` if the answer is one of them: 0 or 1 by what the model wrote. A text is the reason why
-    there is none."""
+    """The probability of each of ``words`` if the answer is one of them: 0 or 1 by what the model wrote. A text says why there is
+    none."""
     if answer.problem:
         return answer.problem
     if answer.logprobs is None:
@@ -151,10 +151,8 @@ def row_metrics(doc: Mapping[str, Any], answers: Sequence[WordAnswer], protocol:
     }
     if not letters:
         is_exact = chances[gold] > 0.5 > max(others)
-        return found | {
-            "all_right": Outcome(is_exact, cluster),
-            "p_true_bias": Outcome((sum(chances) - 1) / count, cluster, count),
-        }
+        bias = Outcome((sum(chances) - 1) / count, cluster, count)
+        return found | {"all_right": Outcome(is_exact, cluster), "p_true_bias": bias}
     picked = [[place for place, chance in enumerate(each) if chance == max(each)] for each in given]
     right = [float(places == [(gold - first) % count]) for first, places in enumerate(picked)]
     found["prompt_acc"] = Outcome(sum(right) / count, cluster, count)
@@ -166,8 +164,7 @@ Rows = Sequence[Chances | None]
 
 
 def auroc(rows: Rows) -> float:
-    """How often a true completion has a higher probability than a false one of any row, an equal one counting half; NaN without
-    both."""
+    """How often a true completion is likelier than a false one of any row, equal ones counting half; NaN without both."""
     return _placements(rows)[0]
 
 
@@ -187,8 +184,7 @@ Placed = list[tuple[str, float]]
 
 
 def _placements(rows: Rows) -> tuple[float, Placed, Placed]:
-    """The area, and by its document the share of false choices that each true one beats, and of true ones that beat each false
-    one."""
+    """The area, and by document the share of false choices that each true one beats, and of true ones that beat a false one."""
     scored = [row for row in rows if row is not None]
     true = [(row.cluster, row[row.gold]) for row in scored]
     false = [(row.cluster, chance) for row in scored for place, chance in enumerate(row) if place != row.gold]
@@ -207,8 +203,7 @@ def _below(ones: Placed, others: Placed) -> list[float]:
 
 
 def bins_of(row: Sequence[float], gold: int) -> list[tuple[float, float, float]]:
-    """For each bin of probabilities: how many choices of a row are in it, the sum of their probabilities, and how many are
-    true."""
+    """For each bin of probabilities: how many choices of a row it has, the sum of their probabilities, and how many are true."""
     found = [(0.0, 0.0, 0.0)] * BINS
     for place, chance in enumerate(row):
         number = min(int(chance * BINS), BINS - 1)

@@ -18,9 +18,8 @@ from lm_factuality.harness.suite_task import Settings, without_chat
 
 class FactorChatTask(FactorTask):
     """FACTOR's rows for models that answer: is this sentence true? Its YAML includes ``tasks/factor/_factor_chat.yaml`` and names
-    data as those of FACTOR do. ``metadata`` besides: ``protocol`` (``statements``: each choice by itself; ``letters``: all of
-    them, once for each rotation) and ``answers`` (``logprobs``, ``words``, or ``auto``: log-probabilities where the model has
-    some)."""
+    data as those of FACTOR do. ``metadata`` besides: ``protocol`` (``statements``: each choice by itself; ``letters``: all, once
+    a rotation) and ``answers`` (``logprobs``, ``words``, or ``auto``: log-probabilities where there are some)."""
 
     declared = BENCHMARK
     reads = ("answers",)

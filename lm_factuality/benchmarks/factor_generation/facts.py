@@ -88,8 +88,7 @@ def find_edit(true: str, false: str) -> Edit:
 
 
 def find_fact(row: Row, choice: str = FIRST, join: Join = AUTHORS_JOIN) -> MinimalFact | str:
-    """The minimal fact of ``row``, whose texts ``join`` joins, or the reason why it has none. ``choice`` is ``first`` or an error
-    type."""
+    """The minimal fact of ``row``, whose texts ``join`` joins, or why it has none. ``choice``: ``first`` or an error type."""
     if row.problem:
         return row.problem
     reason = ""
@@ -133,8 +132,7 @@ def complete(stem: str, generation: str) -> str | None:
     """``stem``, which may be empty, and what was generated after it up to the end of the sentence or line; None if no word was,
     or nothing but a thought without an end (see ``why_none``).
 
-    Tokenizers of the SentencePiece kind lose the space before a generation, so one that begins with a letter or digit is taken to
-    begin a new word."""
+    Tokenizers of the SentencePiece kind lose the space before a generation, so a letter or digit begins a new word."""
     continuation = generation.strip("\n").split("\n", 1)[0]
     if without_thinking(generation) is None or not _LETTER.search(continuation):
         return None

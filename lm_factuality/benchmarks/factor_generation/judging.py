@@ -18,25 +18,17 @@ from lm_factuality.ground.statistics import defined, interval_of, pooled_interva
 from lm_factuality.harness.generation import Docs, Table, Verdict
 
 COLUMNS = (
-    "subset",
-    "#rows",
-    "#generations",
-    "#unscored",
-    "#neutral",
-    "#true (T)",
-    "#false (F)",
-    "#T/(T+F)",
-    "#95% interval",
-    "#worst / best",
+    *("subset", "#rows", "#generations", "#unscored", "#neutral", "#true (T)", "#false (F)"),
+    *("#T/(T+F)", "#95% interval", "#worst / best"),
 )
 _NAMES = {tally.RIGHT: "right", tally.WRONG: "wrong", tally.WEIGHTED: "all (weighted)", tally.POOLED: "all (pooled)"}
 
 
 def to_summary(docs: Sequence[Mapping[str, Any]], verdicts: Sequence[tally.Record]) -> dict[str, Any]:
     """``subsets`` (right, wrong, weighted, pooled), each with counts, shares, accuracy, its 95% interval (bootstrap over
-    documents) and its value if every unscored generation were false, or true; how often the model is right over all
-    ``pairs``; how many ``rows`` were judged; how many generations are ``unscored``, and why; and why the weighted accuracy is
-    ``not_defined``, None if it is."""
+    documents) and its value if every unscored generation were false, or true; how often the model is right over all ``pairs``;
+    how many ``rows`` were judged; how many generations are ``unscored``, and why; and why the weighted accuracy is
+    ``not_defined``."""
     tallies = [tally.tally_row(doc, verdict) for doc, verdict in zip(docs, verdicts, strict=True)]
     totals, documents = tally.add(tallies), tally.by_document(tallies)
     reasons = Counter(reason for verdict in verdicts for reason in verdict["reasons"] if reason is not None)

@@ -65,8 +65,7 @@ class Counts(NamedTuple):
 
 
 class RowTally(NamedTuple):
-    """One row: its generations' marks and, over its pairs of a true and a false completion that have scores, in how many the
-    model was right."""
+    """One row: its generations' marks and, over its pairs of completions that have scores, how often the model was right."""
 
     doc_id: str
     group: str

@@ -38,8 +38,7 @@ class FactorGenerationTask(JudgedTask):
     ``doc`` (``mean_logprob`` of each choice), so that ``lm-factuality judge`` needs nothing else.
 
     ``metadata``: those of a FACTOR task; ``contradiction`` (``first``, or an error type: which false completion is taken);
-    ``judge``, ``judge_store``. Raises ConfigError, DataError: on construction, if the YAML, its data or the judge cannot be used.
-    """
+    ``judge``, ``judge_store``. Raises ConfigError, DataError: the YAML, its data or the judge cannot be used."""
 
     _instances: list[Instance]  # lm_eval's requests of this process
 

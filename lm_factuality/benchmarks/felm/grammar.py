@@ -124,8 +124,8 @@ def _read_one(body: str, num_units: int, is_cut_off: bool) -> frozenset[int] | s
 
 
 def _listed(body: str, num_units: int, is_below: bool) -> tuple[frozenset[int] | str, int]:
-    """The ids at the beginning of ``body``, or why there are none, and where they end. They may be one a line if they stand
-    below "Answer:" (``is_below``)."""
+    """The ids at the beginning of ``body``, or why there are none, and where they end. Below "Answer:" (``is_below``) they may be
+    one a line."""
     place = _FIRST.match(body)
     following = _BELOW if place and is_below and re.match(r"[.,;]?\n", body[place.end() :]) else _BESIDE
     ids: set[int] = set()

@@ -52,8 +52,7 @@ def judge_rows(
     claims: Mapping[str, RowClaims],
     authors: AuthorsPrompts | None = None,
 ) -> list[JudgedResponse]:
-    """Every row with the judge's verdict; several samples of a judge are voted on. ``authors`` are prompts to use instead of the
-    suite's."""
+    """Every row with the judge's verdict; several samples are voted on. ``authors`` are prompts in place of the suite's."""
     questions: dict[str, Question] = {}
     for row in rows:
         own = claims.get(row.index)
@@ -71,8 +70,7 @@ def judge_rows(
 def extract_claims(
     judge: Judge, rows: Sequence[FelmRow], max_tokens: int, authors: AuthorsPrompts | None = None
 ) -> list[RowClaims]:
-    """The claims of every row; a row whose answer cannot be used has a problem instead. ``authors`` are prompts to use instead of
-    the suite's."""
+    """The claims of every row, or its problem. ``authors`` are prompts in place of the suite's."""
     subjects = [extraction_subject(row) for row in rows]
     if authors is None:
         read = judge.ask_typed(CLAIM_PROMPT, ClaimsReply, subjects, "claims", check_claims, samples=1, max_tokens=max_tokens)
@@ -188,6 +186,10 @@ def _prompts(unit: str, mode: str) -> frozenset[str]:
     return frozenset({f"felm/{unit}_{mode}", f"felm/segment_{'cot' if mode == 'cot' else 'vanilla'}"})
 
 
+def _scores_of(counts: Mapping[str, float]) -> Mapping[str, Any]:
+    return to_scores(Counts(**{name: int(count) for name, count in counts.items()}))
+
+
 def _of_totals(score: str) -> Callable[[Sequence[float]], float]:
     return lambda totals: float(getattr(Counts(*map(int, totals)), score))
 
@@ -202,8 +204,7 @@ def _settings() -> Iterator[Certifiable]:
             name = f"{unit}_{mode}"
             about = name, "finding errors", ("segment", "f1"), "F1 of segments with errors", FELM.blob
             prompts = _prompts(unit, mode), frozenset({"authors"})
-            scores = lambda counts: to_scores(Counts(**{name: int(count) for name, count in counts.items()}))  # noqa: E731
-            counts = LEVELS, Counts._fields, scores, FELM.rows
+            counts = LEVELS, Counts._fields, _scores_of, FELM.rows
             takes = "sample", "claims", "prompts"
             yield Certifiable(
                 *about, prompts, partial(FelmTrial, unit, mode), *counts, takes, defaults.get(name, lambda config: False)

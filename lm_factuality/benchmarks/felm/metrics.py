@@ -16,6 +16,7 @@ from lm_factuality.ground.statistics import Aggregation, defined, how_many, pool
 
 LEVELS = ("segment", "response")
 ALL = "ALL"
+_BOUNDS = {"worst": False, "best": True}  # whether all that has no verdict is taken to be judged rightly
 
 
 class Counts(NamedTuple):
@@ -38,8 +39,7 @@ class Counts(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall; 0 where errors exist and none was found, NaN where there are none and none
-        was flagged."""
+        """Harmonic mean of precision and recall; 0 if errors exist and none was found, NaN if none exists or was flagged."""
         if not self.tp:
             return 0.0 if self.fp or self.fn else math.nan
         return 2 * self.precision * self.recall / (self.precision + self.recall)
@@ -77,11 +77,6 @@ def pool(responses: Iterable[JudgedResponse], level: str, is_right: bool | None 
     return Counts(*map(sum, zip(*rows, strict=True)))
 
 
-def bounds(responses: Sequence[JudgedResponse], level: str) -> tuple[Counts, Counts]:
-    """(worst, best): the pooled counts if every response without a verdict were judged wrongly throughout, or rightly."""
-    return pool(responses, level, False), pool(responses, level, True)
-
-
 def to_report(responses: Sequence[JudgedResponse], protocol: str) -> dict[str, Any]:
     """``{"ALL" or a domain: {"segment" or "response": {tp, fp, fn, tn, precision, recall, f1, balanced_accuracy}}}``, and under
     ``unscored`` how many responses and segments are in none of these counts, why, and the scores at worst and at best."""
@@ -96,10 +91,7 @@ def to_report(responses: Sequence[JudgedResponse], protocol: str) -> dict[str, A
         "segments": sum(len(response.errors) for response in unscored),
         "reasons": dict(Counter(response.reason or "" for response in unscored).most_common()),
         "domains": {domain: sum(response.domain == domain for response in unscored) for domain in domains},
-        **{
-            bound: {level: to_scores(pool(responses, level, is_right)) for level in LEVELS}
-            for bound, is_right in (("worst", False), ("best", True))
-        },
+        **{name: {level: to_scores(pool(responses, level, is_right)) for level in LEVELS} for name, is_right in _BOUNDS.items()},
         "protocol": protocol,
     }
     return report
@@ -122,8 +114,7 @@ def row_metrics(doc: Mapping[str, Any], results: Sequence[Any], protocol: str, m
         counts = count_response(response, level)
         for suffix, is_member in members.items():
             found |= {f"{level}_{score}{suffix}": list(counts if is_member else Counts()) for score in MEASURES}
-        worst, best = bounds([response], level)
-        found |= {f"{level}_f1_worst": list(worst), f"{level}_f1_best": list(best)}
+        found |= {f"{level}_f1_{name}": list(count_response(response, level, is_right)) for name, is_right in _BOUNDS.items()}
     return found
 
 
@@ -150,7 +141,7 @@ def _scores() -> Iterator[Score]:
                     yield Score(f"{level}_{score}{suffix}", _pooled(score), measure)
         yield Score(f"unscored{suffix}", Aggregation(how_many), higher=False)
     for level in LEVELS:
-        for bound in ("worst", "best"):
+        for bound in _BOUNDS:
             yield Score(f"{level}_f1_{bound}", _pooled("f1", has_stderr=False))
     yield Score("without_references", Aggregation(lambda rows: float(sum(rows))), higher=False)
 

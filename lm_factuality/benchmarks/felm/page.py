@@ -31,8 +31,7 @@ class PublishedModel:
 
 @dataclass(frozen=True)
 class Table4:
-    """``columns`` are (mode, unit), ``rows`` (domain, level), both in the table's order, as are the names of ``domains`` and
-    ``modes``."""
+    """``columns`` are (mode, unit), ``rows`` (domain, level), all in the table's order, as ``domains`` and ``modes``."""
 
     source: str
     domains: Mapping[str, str]
@@ -103,9 +102,7 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
     rows = [(name, {label: dot for label, dot in found.items() if dot}) for name, found in drawn]
     rows = [(name, found) for name, found in rows if found]
     drawing = dots("F1 of finding errors", "F1, %", rows, [score.label for score in f1]) if rows else None
-    methods = [
-        f"{table4().modes.get(mode, mode)}, {unit}s{_but(entry)}" for entry in entries for mode, unit in [method_of(entry)]
-    ]
+    methods = [f"{table4().modes.get(mode, mode)}, {unit}s{_but(each)}" for each in entries for mode, unit in [method_of(each)]]
     page = render(
         f"{__package__}/page.html",
         table=table4(),

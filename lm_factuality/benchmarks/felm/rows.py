@@ -45,15 +45,8 @@ class FelmRow:
     reference_texts: tuple[str, ...]
 
 
-FELM = Source(
-    "felm",
-    "hkust-nlp/felm",
-    "5d0791d41256d2c0531a2da2e6230fc3904e3f13",
-    "eval/all.jsonl",
-    "108ad4e2e9ffaf97e3afe9fec46350a2c2e9cfdd",
-    "CC-BY-NC-SA-4.0",
-    847,
-)
+_FELM = ("hkust-nlp/felm", "5d0791d41256d2c0531a2da2e6230fc3904e3f13")
+FELM = Source("felm", *_FELM, "eval/all.jsonl", "108ad4e2e9ffaf97e3afe9fec46350a2c2e9cfdd", "CC-BY-NC-SA-4.0", 847)
 PUBLISHED = "published"  # the references that the file of rows holds
 
 _Texts = Annotated[tuple[str, ...], BeforeValidator(lambda value: value or ())]  # the file has an empty text for none
@@ -72,8 +65,7 @@ class _Line(BaseModel):
 
 
 def read_rows(path: Path) -> list[FelmRow]:
-    """All rows of FELM's ``all.jsonl``, or of a file of the same form. Raises DataError: what is wrong with the file, every line
-    of it."""
+    """All rows of FELM's ``all.jsonl``, or of a file of the same form. Raises DataError: every line that is wrong."""
     seen: set[str] = set()
 
     def parse(record: Any) -> FelmRow:
@@ -91,8 +83,8 @@ def read_rows(path: Path) -> list[FelmRow]:
 
 def reference_texts(references: str, rows: Sequence[FelmRow]) -> Callable[[FelmRow], tuple[str, ...]]:
     """The contents of a row's references: what the file of rows holds (``published``), or what ``lm-factuality data
-    fetch-references`` left in the folder ``references``. Raises DataError: there is no such folder, or it holds none of these
-    rows' references."""
+    fetch-references`` left in the folder ``references``. Raises DataError: no such folder, or none of these rows' references in
+    it."""
     if references == PUBLISHED:
         return lambda row: row.reference_texts
     from lm_factuality.retrieval.references.cache import ReferenceCache
@@ -154,8 +146,7 @@ class RowClaims:
 
 
 def split_claims(row: FelmRow) -> RowClaims:
-    """The fallback without a judge: every sentence, line and part between semicolons is a claim as it stands, if it has two
-    words or more."""
+    """The fallback without a judge: every sentence, line and part between semicolons is a claim, if it has two words or more."""
     claims = tuple(
         tuple(
             " ".join(clause.split())
@@ -182,8 +173,7 @@ class ClaimsReply(Reply):
 
 
 def check_claims(reply: ClaimsReply, subject: Mapping[str, Any]) -> str:
-    """A :data:`judges.typed.Check`: every segment is there once. Claims that nobody extracted would pass for claims without
-    errors."""
+    """A :data:`judges.typed.Check`: every segment is there once. One that is missing would pass for one without errors."""
     problem = misnumbered([each.segment for each in reply.segments], len(subject["units"]), "segment")
     return problem or ("" if any(each.claims for each in reply.segments) else "no claims")
 
@@ -200,9 +190,8 @@ def read_text(answer: Answer, subject: Mapping[str, Any]) -> Typed[ClaimsReply]:
     if answer.text is None or answer.is_cut_off or not (text := without_thinking(answer.text)):
         return read_reply(answer, ClaimsReply, subject, check_claims)  # which says why
     _, *parts = _SEGMENT.split(text)
-    found = [
-        SegmentClaims(segment=int(number), claims=_lines(below)) for number, below in zip(parts[::2], parts[1::2], strict=True)
-    ]
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    found = [SegmentClaims(segment=int(number), claims=_lines(below)) for number, below in pairs]
     reply = ClaimsReply(segments=found)
     problem = check_claims(reply, subject) if found else "no line 'Segment N:'"
     return Typed(None if problem else reply, problem, answer)

@@ -22,8 +22,7 @@ PROTOCOLS = ("paper", "code")
 
 @dataclass(frozen=True)
 class JudgedResponse:
-    """``errors`` says of each segment whether it holds an error, ``flagged`` whether the judge says so; if ``flagged`` is
-    None, ``reason`` says why."""
+    """``errors`` says of each segment whether it holds an error, ``flagged`` whether the judge says so, or ``reason`` why not."""
 
     index: str
     domain: str

@@ -49,8 +49,7 @@ class FelmGen:
         return None if len(responses) == 1 else f"found {len(responses)} responses, expected one"
 
     def plan(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[tuple[str, Plan]]:
-        """Which segments will be marked is not known before they are cut: the second step is planned on those that rules cut,
-        which is about what it costs."""
+        """Which segments will be marked is not known before they are cut: the second step is planned on those that rules cut."""
         items = _items(docs, responses)
         to_cut = [steps.cut_subject(item.answer) for item in items if _is_cut_by(judge, item)]
         cutting = judge.plan(steps.CUT_PROMPT, to_cut, samples=1, reply=CutReply, max_tokens=steps.CUT_TOKENS)
@@ -104,9 +103,8 @@ def _cut(judge: Judge, items: Sequence[_Item]) -> list[Cut | None]:
     prompt, check, most = steps.CUT_PROMPT, steps.check_cut, steps.CUT_TOKENS
     replies = judge.ask_typed(prompt, CutReply, subjects, "cutting responses", check, 1, max_tokens=most) if places else []
     read = {place: reply for place, (reply,) in zip(places, replies, strict=True)}
-    return [
-        None if item.problem else steps.cut(item.answer, item.doc["domain"], read.get(place)) for place, item in enumerate(items)
-    ]
+    numbered = enumerate(items)
+    return [None if each.problem else steps.cut(each.answer, each.doc["domain"], read.get(place)) for place, each in numbered]
 
 
 def _is_cut_by(judge: Judge, item: _Item) -> bool:

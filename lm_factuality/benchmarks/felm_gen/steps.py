@@ -143,8 +143,7 @@ class MarksReply(Reply):
 
 @dataclass(frozen=True)
 class Marks:
-    """One entry a segment: the type of its error (section 3.6), or None if it is factual. ``errors`` is None if there is no
-    verdict; ``reason`` says why."""
+    """One entry a segment: the type of its error (section 3.6), None if factual; or no ``errors``, and the ``reason``."""
 
     errors: tuple[str | None, ...] | None
     reason: str | None = None

@@ -94,8 +94,8 @@ _NO_INDEX = "its passages are found by an index; name it: --metadata knowledge=D
 @dataclass(frozen=True)
 class LongForm(AmbigBio):
     """``Generation`` for any prompts. A document is that of ``rows``, with one response. A record is that of
-    ``biographies.types`` with ``index`` and ``unscored``; where entities are not told apart it has one, without a name. ``k``
-    has every K of F1@K."""
+    ``biographies.types`` with ``index`` and ``unscored``; where entities are not told apart it has one, without name. ``k``:
+    every K."""
 
     settings: Settings = field(default_factory=Settings)
     k: tuple[int, ...] = K

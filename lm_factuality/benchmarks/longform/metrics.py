@@ -85,9 +85,8 @@ def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> dict[s
     for which, end in ends.items():
         found |= {f"{name}_{which}": float(which == "best") if is_lost else end.scores(ks[0])[name] for name in _BOUNDED}
         if kind:
-            found[f"d_factscore_{which}"] = getattr(
-                of_entities, f"d_factscore_{which}", float(which == "best") if is_lost else None
-            )
+            key = f"d_factscore_{which}"
+            found[key] = getattr(of_entities, key, float(which == "best") if is_lost else None)
     found["respond_ratio"] = None if reason == UNFINISHED else float(not judged.abstained)
     index = judged.generation.index
     parts = {name: None if value is None else Outcome(value, index) for name, value in found.items()}

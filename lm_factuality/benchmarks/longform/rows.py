@@ -111,16 +111,10 @@ INDEX = "index"  # what finds the passages of each fact, where they are not in t
 Known: TypeAlias = Knowledge | Index | None
 _BLOBS: dict[str, dict[str, str]] = load_yaml(__package__, "longfact.yaml")
 _DATES = {"concepts": "01-10-2024", "objects": "01-12-2024"}
+_LONGFACT = ("google-deepmind/long-form-factuality", "9d27158d198ced0a9d8271a80147cae580614601")
+_FILE = "longfact/longfact-{0}_gpt4_{1}_noduplicates/longfact-{0}_{2}.jsonl"
 SOURCES = tuple(
-    Source(
-        f"longfact_{which}_{topic}",
-        "google-deepmind/long-form-factuality",
-        "9d27158d198ced0a9d8271a80147cae580614601",
-        f"longfact/longfact-{which}_gpt4_{_DATES[which]}_noduplicates/longfact-{which}_{topic}.jsonl",
-        blob,
-        "CC-BY-4.0",
-        30,
-    )
+    Source(f"longfact_{which}_{topic}", *_LONGFACT, _FILE.format(which, _DATES[which], topic), blob, "CC-BY-4.0", 30)
     for which, blobs in _BLOBS.items()
     for topic, blob in blobs.items()
 )
@@ -138,8 +132,7 @@ def open_knowledge(path: Path) -> Knowledge | Index:
 
 def read_rows(task: LongFormTask, known: Known, data_dir: str | None) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The documents, and what results say of the data. ``text`` is what the model sees, ``evidence`` where passages come from.
-    Raises ConfigError: a column that is not there, or a template that fails. Raises DataError: rows that cannot be used; each is
-    named."""
+    Raises ConfigError: a column that is not there, or a template that fails. Raises DataError: rows that cannot be used."""
     table, about = _longfact(task, data_dir) if task.metadata.longfact else find_table(task.table, data_dir)
     refuse(table.problems)
     names, where = column_names(table), task.table.where

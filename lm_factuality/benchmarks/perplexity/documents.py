@@ -101,8 +101,7 @@ class TextCorpus:
 
 
 def parse_texts(config: Mapping[str, Any]) -> TextCorpus:
-    """The corpus that the config of a perplexity task describes. Raises ConfigError: listing every key that is unknown, missing
-    or of the wrong type."""
+    """The corpus that the config of a perplexity task describes. Raises ConfigError: every key that is wrong."""
     from_rows = metadata_of(config).get("documents_of") is not None
     yaml = read_yaml(_RowsYaml if from_rows else _TextsYaml, config, _problems(config, metadata_of(config)))
     metadata = yaml.metadata or _Metadata()
@@ -182,9 +181,8 @@ def rebuild(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> tuple[list[Docume
             if not any(plain[index] in plain[other] or (prefix and plain[other].startswith(prefix)) for other in held):
                 held.append(index)
         kept.update(index for index in held if index not in beginnings)
-    documents = [
-        Document(rows[index].location, rows[index].doc_id, texts[index], _unscorable(texts[index])) for index in sorted(kept)
-    ]
+    left = [(rows[index], texts[index]) for index in sorted(kept)]
+    documents = [Document(row.location, row.doc_id, text, _unscorable(text)) for row, text in left]
     return documents, len(rows) - len(documents)
 
 

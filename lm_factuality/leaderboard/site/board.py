@@ -34,8 +34,7 @@ class Row:
 @dataclass(frozen=True)
 class Table:
     """A leaderboard; ``tasks`` are its columns, ``max_unscored`` the share of a task's responses that may be unscored. Rows are
-    ordered by the first task's rank, within it by the score (its worst case where anything is unscored), then by the next task's.
-    """
+    ordered by the first task's rank, then its score (the worst case where anything is unscored), then the next task's."""
 
     name: str
     title: str

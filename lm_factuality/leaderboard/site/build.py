@@ -102,8 +102,7 @@ def _examined(unknown: Sequence[tuple[Path, str, str]], workers: int, rules: Pat
 
 
 def examine(folder: Path, name: str, digest: str, rules: Path | None = None) -> Entry:
-    """Checks the submission in ``folder``, which the site calls ``name``, by the suite's rules or those in ``rules``, and reads
-    its scores if it is accepted."""
+    """Checks the submission in ``folder``, which the site calls ``name``, and reads its scores if it is accepted."""
     if printable(name) != name:
         return invalid(name, digest, "its folder's name holds characters that cannot be shown; rename it")
     try:
@@ -147,8 +146,7 @@ FIRST_VIEW = ("index.html", f"assets/{STYLE}", "assets/leaderboard.css", f"asset
 
 @dataclass(frozen=True)
 class Built:
-    """How many models are ranked and submissions refused, the bytes of the first view and of all, and the models whose report
-    could not be made."""
+    """How many models are ranked and submissions refused, the bytes of the first view and of all, and models without a report."""
 
     folder: Path
     models: int
@@ -169,10 +167,9 @@ def build_site(
     reports: bool = False,
     rules: Path | None = None,
 ) -> Built:
-    """Checks every submission below ``submissions`` that ``cache`` does not know, and writes the site of all into ``out``, where
-    an earlier one is replaced. With ``reports`` every model gets the report of its samples. ``rules`` is a folder of rules
-    instead of the suite's. Raises DataError: no submissions, or ``out`` is something else than a leaderboard. Raises ConfigError:
-    ``rules`` has none."""
+    """Checks every submission below ``submissions`` that ``cache`` does not know, and writes the site of all into ``out``,
+    replacing an earlier one. With ``reports`` every model gets one of its samples. ``rules`` is a folder of rules instead of the
+    suite's. Raises DataError: no submissions, or ``out`` is no leaderboard. Raises ConfigError: ``rules`` has none."""
     submissions = submissions.resolve()  # a link that the user names is meant; those below are not followed
     folders = find_submissions(submissions)
     with whole_folder(out, MARK) as part:
@@ -182,14 +179,12 @@ def build_site(
         sizes = {path.relative_to(part).as_posix(): path.stat().st_size for path in part.rglob("*") if path.is_file()}
     models = len(board.models)
     first = sum(sizes[name] for name in FIRST_VIEW)
-    return Built(
-        out, models, sum(not each.problems for each in found), len(board.refused), first, sum(sizes.values()), unreported
-    )
+    accepted = sum(not each.problems for each in found)
+    return Built(out, models, accepted, len(board.refused), first, sum(sizes.values()), unreported)
 
 
 def write_site(board: Board, folder: Path, title: str, submissions: Path | None = None) -> tuple[str, ...]:
-    """Writes all files of the site into ``folder``; with ``submissions``, where they lie, also the reports. Returns the models
-    whose report could not be made."""
+    """Writes the site into ``folder``, and, with the folder of ``submissions``, reports; returns the models that have none."""
     unreported = []
     for name in (STYLE, SCRIPT):
         write_text(folder / "assets" / name, read_asset(name))

@@ -46,7 +46,7 @@ _ROUNDING = 1e-9  # by which a score and its worst case differ where nothing is 
 class Score(Figure):
     """The figure that a task is ranked by; ``higher`` says which way is better, ``steps`` what is known of its judge. ``items``
     is how many there are that may be unscored, ``if_wrong`` the score if all that are were wrong, None if none is, ``answers`` a
-    hash of what the model said."""
+    hash of the answers."""
 
     task: str
     kind: str

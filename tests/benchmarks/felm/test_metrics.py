@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lm_factuality.benchmarks.felm.judging import BASELINES, flagged
-from lm_factuality.benchmarks.felm.metrics import Counts, bounds, count, pool, to_report
+from lm_factuality.benchmarks.felm.metrics import Counts, count, pool, to_report
 from lm_factuality.benchmarks.felm.rows import FelmRow, read_rows
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_outputs, judge_response, read_outputs
 
@@ -82,8 +82,10 @@ def test_a_response_is_wrong_if_any_segment_is() -> None:
 def test_unscored_responses_are_in_the_bounds_alone() -> None:
     responses = [response([True, False], [True, False]), response([True, False, False], None)]
     assert pool(responses, "segment") == Counts(tp=1, tn=1)
-    assert bounds(responses, "segment") == (Counts(tp=1, fp=2, fn=1, tn=1), Counts(tp=2, tn=3))
-    assert bounds(responses, "response") == (Counts(tp=1, fn=1), Counts(tp=2))
+    worst, best = (pool(responses, "segment", is_right) for is_right in (False, True))
+    assert (worst, best) == (Counts(tp=1, fp=2, fn=1, tn=1), Counts(tp=2, tn=3))
+    worst, best = (pool(responses, "response", is_right) for is_right in (False, True))
+    assert (worst, best) == (Counts(tp=1, fn=1), Counts(tp=2))
 
 
 def test_the_report_counts_what_is_missing() -> None:

@@ -66,8 +66,8 @@ def page_content(
     biographies: Sequence[JudgedBiography], title: str, protocol: str = "paper", linking: str | None = None
 ) -> dict[str, Any]:
     """``title``, the ``settings`` (``protocol``, and ``linking`` where it is known), the ``summary`` over the set, the table of
-    ``texts`` and the ``responses``, as the scripts of the page read them. A judgement is [outcome, score, number of the reason,
-    numbers of the evidence]."""
+    ``texts`` and the ``responses``, as the scripts of the page read them. A judgement is [outcome, score, reason, evidence], the
+    last two by number."""
     texts = Texts()
     scores = [score(judged, protocol) for judged in biographies]
     rows = [
@@ -82,8 +82,7 @@ def page_content(
 def statuses(judged: JudgedBiography) -> list[Status]:
     """What a reader should think of each fact. ``supported`` by the page of its individual's entity; ``elsewhere``: only by that
     of another, so that FActScore counts it and D-FActScore does not; ``ungrouped``: by some page, but it is in no group, so that
-    it is in FActScore alone; else what the page of the entity says, and for facts without a group or an entity, what all pages
-    say."""
+    it is in FActScore alone; else what the page of the entity says, or all pages where there is no group or entity."""
     entity_of = {fact: entity for group, entity in zip(judged.groups, judged.links, strict=True) for fact in group}
     found: list[Status] = []
     for number, row in enumerate(judged.matrix):

@@ -71,16 +71,9 @@ def _agreement(title: str, points: Sequence[Point], notes: Sequence[str]) -> Ite
     rows, taus = [], [_TAU]
     for task, members in groups.items():
         for point in sorted(members, key=lambda point: -point.accuracy):
-            rows.append(
-                (
-                    task,
-                    point.model,
-                    _with_stderr(point.accuracy, point.stderr, 1),
-                    _with_stderr(point.perplexity, point.perplexity_stderr, 2),
-                    _with_stderr(point.byte_perplexity, point.byte_stderr, 3),
-                    "" if point.num_tokens is None else f"{point.num_tokens:,}",
-                )
-            )
+            likely = (point.perplexity, point.perplexity_stderr, 2), (point.byte_perplexity, point.byte_stderr, 3)
+            numbers = [_with_stderr(*each) for each in ((point.accuracy, point.stderr, 1), *likely)]
+            rows.append((task, point.model, *numbers, "" if point.num_tokens is None else f"{point.num_tokens:,}"))
         for unit in (TOKEN, BYTE):
             value, count = tau(members, unit)
             if value is not None:
@@ -96,16 +89,8 @@ def _agreement(title: str, points: Sequence[Point], notes: Sequence[str]) -> Ite
 
 
 _PAIR_COLUMNS = (
-    "task",
-    "lower perplexity",
-    "higher accuracy",
-    "#perplexities",
-    "#byte perplexities",
-    "#accuracies",
-    "#difference",
-    "#p",
-    "#p, Holm",
-    "by perplexity per",
+    *("task", "lower perplexity", "higher accuracy", "#perplexities", "#byte perplexities", "#accuracies"),
+    *("#difference", "#p", "#p, Holm", "by perplexity per"),
 )
 _HOW = (
     "Differences in percentage points, with one standard error: paired by row and clustered by document where both runs kept "
@@ -130,7 +115,7 @@ def _cautions(points: Sequence[Point]) -> list[str]:
         found.append("perplexities per token compare only models of one tokenizer, and not all token counts are known")
     elif len(counts) > 1:
         found.append(
-            "token counts differ, so these models have different tokenizers and only perplexities per byte compare all of them"
+            "token counts differ, so models have different tokenizers and only perplexities per byte compare all of them"
         )
     if len(windows := {point.window for point in points}) > 1:
         found.append(f"windows differ: {', '.join(sorted(map(str, windows)))} tokens")
@@ -140,22 +125,14 @@ def _cautions(points: Sequence[Point]) -> list[str]:
 def _pair_row(pair: Disagreement) -> tuple[str, ...]:
     one, other, gap = pair.likelier, pair.righter, pair.gap
     _, _, p, adjusted, _ = written(gap, ACCURACY_SCORE)
-    return (
-        one.task,
-        one.model,
-        other.model,
-        _both(one.perplexity, other.perplexity, 2),
-        _both(one.byte_perplexity, other.byte_perplexity, 3),
-        _both(one.accuracy, other.accuracy, 1),
-        _with_stderr(100 * gap.difference, None if gap.stderr is None else 100 * gap.stderr, 1),
-        p or "unknown",
-        adjusted,
-        " and ".join(pair.units),
+    numbers = (
+        (one.perplexity, other.perplexity, 2),
+        (one.byte_perplexity, other.byte_perplexity, 3),
+        (one.accuracy, other.accuracy, 1),
     )
-
-
-def _both(one: float | None, other: float | None, digits: int) -> str:
-    return "" if one is None or other is None else f"{one:.{digits}f} vs {other:.{digits}f}"
+    both = ["" if a is None or b is None else f"{a:.{digits}f} vs {b:.{digits}f}" for a, b, digits in numbers]
+    difference = _with_stderr(100 * gap.difference, None if gap.stderr is None else 100 * gap.stderr, 1)
+    return (one.task, one.model, other.model, *both, difference, p or "unknown", adjusted, " and ".join(pair.units))
 
 
 _ACCURACY = "FACTOR accuracy, %"
@@ -188,7 +165,7 @@ def draw(points: Sequence[Point], folder: Path, file_format: str = "png") -> tup
             plot.figure.suptitle(task, fontsize=11)
             written.append(save_figure(plot.figure, folder / f"{task}_{name}.{file_format}"))
         notes += [
-            f"{task}, {point.model}: its size is not known, so it is not drawn by size" for point in here if point.size is None
+            f"{task}, {each.model}: its size is not known, so it is not drawn by size" for each in here if each.size is None
         ]
     return written, notes
 

@@ -60,8 +60,7 @@ class Disagreement:
 
 
 def points_of_runs(runs: Sequence[Run]) -> tuple[list[Point], list[str]]:
-    """A point for each model and corpus with an accuracy by the authors' protocol, with the perplexity if there is one; and
-    notes."""
+    """A point for each model and corpus with an accuracy by the authors' protocol, with its perplexity if known; and notes."""
     accuracies, notes = newest(run for run in runs if run.task.kind == "factor" and not run.protocol)
     perplexities, more = newest(run for run in runs if run.task.kind == "perplexity")
     beside = {(run.task.task, run.label): run for run in perplexities}
