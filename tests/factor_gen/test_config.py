@@ -124,6 +124,7 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
         ("corpus: {path: ., text: body}\ngenerate: rules", "corpus.text is for tables, and a text file"),
         (SHORT + "choose: {contradictions: 0}", "choose.contradictions is 0"),
         (SHORT + "name: my corpus", "name is 'my corpus'; expected letters, digits, _ and - alone"),
+        (SHORT + "filter: {fluency: {context: -1}}", "filter.fluency.context is -1; expected a whole number of 0 or more"),
         (SHORT + "seed: -1", "seed is -1; expected a whole number of 0 or more"),
         (SHORT + "shard: 2.5", "shard is 2.5; expected a whole number of 1 or more"),
         (SHORT + "engine: spark", "engine is 'spark'; expected local or ray"),
@@ -207,6 +208,7 @@ def test_a_build_knows_the_files_that_describe_it(write: Write, tmp_path: Path) 
     "text",
     [
         SHORT,
+        SHORT + "filter: {nli: none, fluency: {model: tiny, margin: 0.05, best: 2, context: 60}}",
         SHORT + "filter: none\nseed: 3\nselect: {max_words: 50}\nchoose: {hide_centre: true, min_types: 2}",
         "corpus: {path: a.jsonl, text: body, id: name, documents: 9, license: MIT, source: '/s/'}\ngenerate: rules\nfilter: {nli: none}",
         "corpus: {dataset: some/news, config: en, revision: v1}\ntypes: {tagger: spacy, types: [link, entity]}\n"

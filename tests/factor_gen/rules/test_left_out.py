@@ -87,7 +87,12 @@ CASES: list[tuple[str, str, str, str]] = [
     ),
     ("no end", "She bought boats and mills quickly.", "She bought boats and mills.", "She bought boats but not mills."),
     ("two verbs", "She bought boats and wrote of them.", "She bought boats and mills.", "She bought boats but not mills."),
-    ("a quotation", "She wrote “of boats and mills”.", "She wrote of boats and mills.", "She wrote of boats but not mills."),
+    (
+        "a title",
+        "She read “That Was How He Saw boats and mills.”",
+        "She read “that was how he saw boats and mills.”",
+        "She read “that was how he saw boats but not mills.”",
+    ),
     (
         "after a comma",
         "She bought the boat, and was old.",

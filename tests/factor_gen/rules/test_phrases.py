@@ -68,7 +68,8 @@ CASES: list[tuple[str, str, str | None]] = [
     (QUANTITY, "All boats are old.", "Few boats are old."),
     (QUANTITY, "It is filled with all boats.", STAYS),
     (QUANTITY, "The mill has a wheel.", "The mill has no wheel."),
-    (QUANTITY, "The mill that has a wheel burned.", STAYS),
+    (QUANTITY, "The mill which has a wheel burned.", STAYS),
+    (QUANTITY, "Every mill has a wheel.", STAYS),
     (QUANTITY, "All of the boats are old.", "None of the boats are old."),
     (QUANTITY, "More than one boat is old.", "Only one boat is old."),
     # order
