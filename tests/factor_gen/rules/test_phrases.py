@@ -91,7 +91,7 @@ CASES: list[tuple[str, str, str | None]] = [
     (CAUSE, "It closes if the mill closes.", "It closes unless the mill closes."),
     (CAUSE, "It closes if the mill does not close.", STAYS),
     (CAUSE, "It closes if the mill closes, or else it burns.", STAYS),
-    (CAUSE, "It closes if the mill closes, but only then.", STAYS),
+    (CAUSE, "It closes if the mill closes, but only in May.", STAYS),
     (CAUSE, "It closes regardless of the rain.", "It closes depending on the rain."),
 ]
 
