@@ -75,6 +75,8 @@ CASES: list[tuple[str, str, str | None]] = [
     # order
     (ORDER, "She came after the storm.", "She came before the storm."),
     (ORDER, "She came after a while.", STAYS),
+    (ORDER, "She came after all.", STAYS),
+    (ORDER, "She came after; it was old.", STAYS),
     (ORDER, "She came after a long time.", STAYS),
     (ORDER, "She came after the few minutes.", STAYS),
     # causes and conditions
