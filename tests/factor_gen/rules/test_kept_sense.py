@@ -72,7 +72,6 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("in front of judges", phrase("order"), "He spoke before the high court.", "after"),
     ("time that must pass", phrase("order"), "A year must pass before the boats can sail.", "after"),
     ("no event", phrase("order"), "They sold the mill after the bridge.", "during"),
-    ("after a break", phrase("order"), "She sold it after: it was old.", "before"),
     ("brought before", phrase("order"), "The men were brought before the town.", "after"),
     ("right above", phrase("adverb"), "It stood immediately above the mill.", "eventually"),
     ("still at the start", phrase("adverb"), "Still, he sold the old mill.", "longer"),

@@ -75,6 +75,8 @@ CASES: list[tuple[str, str, str | None]] = [
     # order
     (ORDER, "She came after the storm.", "She came before the storm."),
     (ORDER, "She came after a while.", STAYS),
+    (ORDER, "She came after all.", STAYS),
+    (ORDER, "She came after; it was old.", STAYS),
     (ORDER, "She came after a long time.", STAYS),
     (ORDER, "She came after the few minutes.", STAYS),
     # causes and conditions
@@ -91,7 +93,7 @@ CASES: list[tuple[str, str, str | None]] = [
     (CAUSE, "It closes if the mill closes.", "It closes unless the mill closes."),
     (CAUSE, "It closes if the mill does not close.", STAYS),
     (CAUSE, "It closes if the mill closes, or else it burns.", STAYS),
-    (CAUSE, "It closes if the mill closes, but only then.", STAYS),
+    (CAUSE, "It closes if the mill closes, but only in May.", STAYS),
     (CAUSE, "It closes regardless of the rain.", "It closes depending on the rain."),
 ]
 
