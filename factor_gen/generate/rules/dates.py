@@ -59,8 +59,10 @@ def _changes(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
     century = _CENTURY.search(text)
     if century:
         value = int(century.group(1))
-        other = rng.choice([each for each in (value - 2, value - 1, value + 1, value + 2) if 2 <= each <= 21])
-        yield century.start(), century.end(), f"{other}{suffix(other)}"
+        near = [each for each in (value - 2, value - 1, value + 1, value + 2) if 2 <= each <= 21]
+        if near:  # the 24th is of fiction
+            other = rng.choice(near)
+            yield century.start(), century.end(), f"{other}{suffix(other)}"
     elif text.endswith("century") and text.split()[0] in ORDINALS[1:]:
         new = rng.choice([each for each in ORDINALS[1:] if each != text.split()[0]])
         yield 0, len(text.split()[0]), new

@@ -78,7 +78,8 @@ def ordinals(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
                 yield edit("ordinal", ENTITY, (entity.start, entity.end, ORDINALS[each]))
         else:
             value = int(re.match(r"\d+", small).group())  # type: ignore[union-attr]
-            for new in rng.sample([each for each in range(max(2, value - 3), value + 4) if each != value], _most(sentence)):
+            values = [each for each in range(max(2, value - 3), value + 4) if each != value]
+            for new in rng.sample(values, min(_most(sentence), len(values))):
                 yield edit("ordinal", ENTITY, (entity.start, entity.end, f"{new}{suffix(new)}"))
 
 

@@ -85,6 +85,8 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
     if follows == "infinitive":
         return tag == "VB" and sentence.tag(i) == "MD" and word not in {"have", *WORDS["wishes"]} and not sentence.is_qualified(i)
     if follows == "obligation":
+        if sentence.small[i] == "need" and sentence.tag(i - 1) in ("DT", "PRP$", "JJ", "IN", *FINITE):
+            return False  # the need to read
         return tag == "VB" and sentence.tag(i - 1) not in ("MD", "TO", "RB") and before not in DO and not sentence.is_qualified(i)
     if follows == "plurals":
         head = next((at for at in range(end, len(sentence.tokens)) if sentence.tag(at).startswith("NN")), end)

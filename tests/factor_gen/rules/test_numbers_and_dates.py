@@ -92,6 +92,12 @@ def test_ordinals() -> None:
     assert results(ordinals, "It was the eighth victory.")
 
 
+def test_ordinals_and_centuries_with_few_neighbours() -> None:
+    sentence = replace(read(TAGGER, "", "It was her 0th victory."), every=True, spare=True)
+    assert {each.replacements[0].new for each in ordinals(sentence, random.Random(1))} == {"2nd", "3rd"}
+    assert results(dates, "It dates from the 24th century.") == set()
+
+
 @pytest.mark.parametrize(
     ("text", "pattern"),
     [

@@ -34,6 +34,7 @@ CASES: list[tuple[str, str, str | None]] = [
     (ADVERB, "She is said to have to sell the mill.", STAYS),
     (ADVERB, "The men who have to sell the mill left.", STAYS),
     (ADVERB, "All men have to sell the mill.", STAYS),
+    (ADVERB, "They felt the need to sell the mill.", STAYS),
     (ADVERB, "She has to the north a mill.", STAYS),
     (ADVERB, "All men must sell the mill.", STAYS),
     (ADVERB, "The men who must sell the mill left.", STAYS),
