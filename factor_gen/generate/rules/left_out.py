@@ -33,7 +33,7 @@ def left_out(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 
 
 def _are_alike(sentence: Sentence, first: int, last: int, start: int, end: int) -> bool:
-    """Whether both are noun phrases in the same number, with or without an article, and no pair of adjectives or names."""
+    """Whether both are noun phrases, each with an article or possessive, or both plurals without: no pair of adjectives."""
     if not (0 <= first <= last and start <= end and sentence.tag(last) in _NOUNS and sentence.tag(end) in _NOUNS):
         return False
     articles = sentence.tag(first) in ("DT", "PRP$"), sentence.tag(start) in ("DT", "PRP$")

@@ -82,6 +82,8 @@ def mapped_places(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 def _fitting(sentence: Sentence, entity: Entity) -> Iterator[str]:
     """The names before that may stand for ``entity``: of its kind, as long, with or without an article like it."""
     size, article = len(entity.text.split()), _has_article(sentence, entity)
+    if entity.kind == PERSON and not _is_person(sentence, entity.text):
+        return
     for mention in sentence.mentions:
         name = _as_long(mention, entity.kind, size)
         if name is None or mention.kind != entity.kind or mention.article != article or name == entity.text:
@@ -95,7 +97,7 @@ def _fitting(sentence: Sentence, entity: Entity) -> Iterator[str]:
         if (
             (name.isupper() == entity.text.isupper() or (size > 1 and entity.kind == ORGANISATION))
             and (entity.kind != PLACE or _class(name) == _class(entity.text))
-            and (entity.kind != PERSON or (_is_person(sentence, entity.text) and _may_be(sentence, mention)))
+            and (entity.kind != PERSON or _may_be(sentence, mention))
         ):
             yield name
 
@@ -181,6 +183,8 @@ def _once(sentence: Sentence, entity: Entity) -> bool:
 def _is_a_spot(sentence: Sentence, entity: Entity) -> bool:
     """Whether the place is where something is, after a preposition of place: a name may also mean a club, a people, or the
     government that sits there (*Berlin said*), which another name does not deny."""
+    if sentence.word(sentence.starts[entity.start] - 1) not in WORDS["of place"]:
+        return False
     if re.match(r",? ?D\.?C\b", sentence.text[entity.end :]):
         return False
     if entity.text.upper() in sentence.text[: sentence.dateline].upper():
@@ -190,9 +194,8 @@ def _is_a_spot(sentence: Sentence, entity: Entity) -> bool:
         return False
     sort = _class(entity.text)
     others = (each.text.title() if each.text.isupper() else each.text for each in sentence.entities)
-    if sort == "country" and any(country_of_city().get(each) == entity.text for each in others):
-        return False  # NAIROBI ... Kenya's central bank
-    return sentence.word(sentence.starts[entity.start] - 1) in WORDS["of place"]
+    # NAIROBI ... Kenya's central bank
+    return sort != "country" or all(country_of_city().get(each) != entity.text for each in others)
 
 
 def _renamed(operator: str, sentence: Sentence, entity: Entity, name: str) -> Iterator[Edit]:
@@ -203,8 +206,7 @@ def _renamed(operator: str, sentence: Sentence, entity: Entity, name: str) -> It
     whole = {(each.start, each.end) for each in sentence.entities if _is_whole(sentence, each)}
     if not whole.issuperset(spans):
         return
-    is_circumstance = entity.kind == PLACE and sentence.word(sentence.starts[entity.start] - 1) in WORDS["of place"]
-    yield edit(operator, CIRCUMSTANCE if is_circumstance else ENTITY, *((start, end, name) for start, end in spans))
+    yield edit(operator, CIRCUMSTANCE if entity.kind == PLACE else ENTITY, *((start, end, name) for start, end in spans))
 
 
 def _class(name: str) -> str:

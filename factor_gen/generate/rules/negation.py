@@ -19,7 +19,6 @@ _AUXILIARIES = WORDS["be"] | WORDS["auxiliaries"]
 _DO_FORMS = {"do": "VBP", "does": "VBZ", "did": "VBD"}
 _WHERE = ("in", "at", "on", "from", "under")
 _CLIPPED = {"wo": "will", "ca": "can", "sha": "shall"}
-# words that only stand in denied sentences, or only in others
 _PREDICATES = ("VBG", "VBN", "DT", "JJ", "NNP", "PRP$")
 _PRESENT = {"VBZ": ("NN", "NNP", "PRP"), "VBP": ("NNS", "PRP")}
 

@@ -121,8 +121,8 @@ class Sentence:
         return any(token.tag == "VBD" for token in self.tokens)
 
     def is_qualified(self, i: int) -> bool:
-        """Whether the verb at ``i`` is of a relative clause (*the file that is read*), or has a subject that counts or picks out
-        (*all files*, *only one*): its denial would not be that of the sentence, or read badly."""
+        """Whether the verb at ``i`` is of a relative or another dependent clause (*the file that is read*, *said that it is*), or
+        has a subject that counts or picks out (*all files*): its denial would not be that of the sentence, or read badly."""
         before = [*self.clause(i - 1, -1)]
         for at in before:
             if self.tag(at) in FINITE:
