@@ -73,7 +73,7 @@ def _denied(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:
 def _supposed(sentence: Sentence, edit: Edit, start: int, end: int) -> bool:
     """A condition, or a time that is any time at which something is so."""
     clause = _clause(sentence, start)
-    if edit.operator in ("number", "date", "ordinal") and _has(
+    if edit.operator in ("number", "unit", "date", "ordinal") and _has(
         "for instance", sentence.text[max(0, start - _NEAR) : end + _NEAR]
     ):
         return True
