@@ -110,8 +110,11 @@ class FluencyModel:
         where there is nothing to score, or too much."""
         before = [each.rstrip() for each in contexts] or [""] * len(texts)
         joined = [f" {text}" if context else text for context, text in zip(before, texts, strict=True)]
+        distinct = list(dict.fromkeys(before))  # one for all edits of a sentence
+        ids_of = dict(zip(distinct, _tokens(self._tokenizer, distinct), strict=True))
         found: list[tuple[list[int], int] | None] = []
-        for near, ids in zip(_tokens(self._tokenizer, before), _tokens(self._tokenizer, joined), strict=True):
+        for context, ids in zip(before, _tokens(self._tokenizer, joined), strict=True):
+            near = ids_of[context]
             room = int(min(self._longest, 2**31)) - 1 - len(ids)
             kept = near[max(0, len(near) - room) :]
             found.append(([self._start, *kept, *ids], len(ids)) if ids and room >= 0 else None)

@@ -83,10 +83,9 @@ class Filters:
     def _contradictory(self, nli: NliSettings, owners: Sequence[Example], candidates: Sequence[Candidate]) -> list[Candidate]:
         from factor_gen.filter_models import Pair
 
-        contexts = {each: last_words(each, nli.context) for each in dict.fromkeys(owner.prefix for owner in owners)}
         pairs = [
-            Pair(contexts[owner.prefix], owner.completion, candidate.text)
-            for owner, candidate in zip(owners, candidates, strict=True)
+            Pair(context, owner.completion, candidate.text)
+            for context, owner, candidate in zip(_contexts(owners, nli.context), owners, candidates, strict=True)
         ]
         return [
             _judged(
@@ -97,8 +96,7 @@ class Filters:
 
     def _fluent(self, fluency: FluencySettings, owners: Sequence[Example], candidates: Sequence[Candidate]) -> list[Candidate]:
         texts = [*(owner.completion for owner in owners), *(candidate.text for candidate in candidates)]
-        contexts = {each: last_words(each, fluency.context) for each in dict.fromkeys(owner.prefix for owner in owners)}
-        scores = self._fluency.mean_logprobs(texts, [contexts[owner.prefix] for owner in (*owners, *owners)])
+        scores = self._fluency.mean_logprobs(texts, _contexts(owners, fluency.context) * 2)
         return [
             _judged(each, "fluency", score - original, -fluency.margin, NOT_FLUENT)
             for each, original, score in zip(candidates, scores, scores[len(owners) :], strict=False)
@@ -117,6 +115,12 @@ class Filters:
 
         fluency = self._settings.fluency or FluencySettings()
         return FluencyModel(fluency.model, fluency.revision, fluency.batch_size, self._device)
+
+
+def _contexts(owners: Sequence[Example], words: int) -> list[str]:
+    """The last ``words`` before each owner's completion, found once for each prefix."""
+    found = {each: last_words(each, words) for each in dict.fromkeys(owner.prefix for owner in owners)}
+    return [found[owner.prefix] for owner in owners]
 
 
 def _ranked(candidates: tuple[Candidate, ...], best: int | None) -> tuple[Candidate, ...]:

@@ -22,7 +22,7 @@ def left_out(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             continue
         last = i - 2 if sentence.word(i - 1) == "," else i - 1
         first, end = last, i + 1
-        while sentence.tag(first - 1) in _INSIDE and first > 0:
+        while sentence.tag(first - 1) in _INSIDE:
             first -= 1
         while sentence.tag(end) in _INSIDE:
             end += 1

@@ -145,7 +145,7 @@ def _is_whole(sentence: Sentence, entity: Entity) -> bool:
         or after[:1] in ("-", "/", "–", "&", "+")
         or following == "("
         or (following == "and" and entity.kind == ORGANISATION)
-        or (_is_capital(sentence, j + 1) and after.startswith(f" {sentence.tokens[j + 1].text}"))
+        or (sentence.is_capital(j + 1) and after.startswith(f" {sentence.tokens[j + 1].text}"))
     ):
         return False
     if (
@@ -161,12 +161,8 @@ def _is_whole(sentence: Sentence, entity: Entity) -> bool:
         or (i > 1 and sentence.word(i - 1) == "," and sentence.tokens[i - 2].end in name_ends)
     ):
         return False
-    is_part = i > 1 and _is_capital(sentence, i - 1) and sentence.tag(i - 1).startswith("NN")
+    is_part = i > 1 and sentence.is_capital(i - 1) and sentence.tag(i - 1).startswith("NN")
     return entity.kind == PERSON or not (is_part and sentence.text[sentence.tokens[i - 1].end : entity.start] == " ")
-
-
-def _is_capital(sentence: Sentence, i: int) -> bool:
-    return 0 <= i < len(sentence.tokens) and sentence.tokens[i].text[:1].isupper()
 
 
 def _has_article(sentence: Sentence, entity: Entity) -> bool:

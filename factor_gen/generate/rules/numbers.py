@@ -65,7 +65,7 @@ def ordinals(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             or sentence.word(i - 1) in ("at", ",")
             or sentence.tag(i - 1) not in ("DT", "PRP$", "POS", "IN", "JJ")
             or sentence.word(i - 1) in ("a", "an")  # a second version: there may be a third
-            or sentence.tokens[min(i + 1, len(sentence.tokens) - 1)].text[:1].isupper()  # the 24th Observation
+            or sentence.is_capital(i + 1)  # the 24th Observation
             or not sentence.tag(i + 1).startswith(("NN", "JJ"))
         ):
             continue

@@ -80,7 +80,7 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
     if follows in ("plural", "singular"):
         if sentence.small[i] in ("all", "most", "many") and i > 0 and before not in WORDS["before clauses"]:
             return False  # few files are read, but not: filled with few
-        is_one = sentence.small[i] in ("has", "have", "had") and sentence.is_qualified(i)
+        is_one = sentence.small[i] in ("has", "had") and sentence.is_qualified(i)
         return tag == {"plural": "NNS", "singular": "NN"}[follows] and before not in WORDS["before quantities"] and not is_one
     if follows == "infinitive":
         return tag == "VB" and sentence.tag(i) == "MD" and word not in {"have", *WORDS["wishes"]} and not sentence.is_qualified(i)

@@ -183,6 +183,10 @@ class Sentence:
         """The token in lower case; empty where there is none."""
         return self.small[i] if 0 <= i < len(self.small) else ""
 
+    def is_capital(self, i: int) -> bool:
+        """Whether there is such a token and it begins with a capital letter."""
+        return 0 <= i < len(self.tokens) and self.tokens[i].text[:1].isupper()
+
     def kind_at(self, i: int) -> str:
         """The kind of the entity that starts with token ``i``; empty where none does."""
         return self._kinds.get(self.tokens[i].start, "") if 0 <= i < len(self.tokens) else ""

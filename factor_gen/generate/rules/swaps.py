@@ -145,7 +145,7 @@ def _is_property(sentence: Sentence, i: int, tag: str) -> bool:
         (word in ("early", "late") and (before_tag == "PRP$" or kind in NAMES))  # his late wife, the late Ann Lund
         or kind in (DATE, TIME)  # after falling Wednesday night
         or (word in ("new", "old") and before not in ("a", "an"))  # the old process may be used as well
-        or sentence.tokens[min(i + 1, len(sentence.tokens) - 1)].text[:1].isupper()  # the last Part
+        or sentence.is_capital(i + 1)  # the last Part
         or (word in ("required", "optional") and next_word == "that")
         or (word in WORDS["comparing"] and next_word == "from")
         or (word in ("first", "last", "second", "next", "previous") and before_tag not in ("DT", "PRP$", "POS"))
