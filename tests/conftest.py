@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from lm_factuality.cli.main import build_parser
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
@@ -117,3 +119,10 @@ def half_written(path: Path, by: int = 2**40, is_old: bool = False) -> Path:
     files._sweep.cache_clear()
     left = files._part_of(path)
     return left.with_name(left.name.replace(f".{os.getpid()}.", f".{by}.") + (".old" if is_old else ""))
+
+
+def run_command(*arguments: str) -> int:
+    """What ``lm-factuality`` with these arguments returns; its errors are not caught."""
+    parsed = build_parser(arguments[0]).parse_args(arguments)
+    code: int = parsed.function(parsed)
+    return code

@@ -149,7 +149,7 @@ def test_make_targets_and_modules_exist(page):
 def test_every_command_is_documented():
     lines = [line for page in PAGES for line in code_of(page.read_text(encoding="utf-8"))]
     shown = {" ".join(words[:2]) for line in lines for words in commands_in(line)}
-    assert {f"lm-factuality {command.name}" for command in COMMANDS} - shown <= {"lm-factuality quickstart"}  # make quickstart
+    assert {f"lm-factuality {command}" for command in COMMANDS} - shown <= {"lm-factuality quickstart"}  # make quickstart
 
 
 def test_every_extra_and_every_variable_of_the_suite_is_documented():

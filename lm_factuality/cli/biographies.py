@@ -15,21 +15,13 @@ from lm_factuality.benchmarks.biographies.citations import find_splitter, judge_
 from lm_factuality.benchmarks.biographies.generations import query_of, read_generations, read_names
 from lm_factuality.benchmarks.biographies.types import Record, read_lines
 from lm_factuality.benchmarks.biographies.viewer import write_page
-from lm_factuality.cli.actions import percent
-from lm_factuality.ground.console import print_table
+from lm_factuality.ground.console import percent, print_table
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import write_json, write_lines
 from lm_factuality.retrieval.build import open_index
 
 _QUERIES = 256  # at a time
 _SHOWN = 5  # names that a note lists
-
-
-def retrieve_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--names", type=Path, required=True, metavar="FILE", help="AmbigBio.csv, or one name per line")
-    parser.add_argument("--index", type=Path, required=True, metavar="DIR", help="an index, BM25 or dense")
-    parser.add_argument("--k", type=int, default=5, help="passages per name (default %(default)s)")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON to write, as ALCE has it")
 
 
 def retrieve(parsed: argparse.Namespace) -> int:
@@ -74,26 +66,6 @@ def retrieve(parsed: argparse.Namespace) -> int:
     )
     sys.stdout.write(f"Written to {parsed.out}\n")
     return 0
-
-
-def cite_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--generations", type=Path, nargs="+", required=True, metavar="FILE", help="responses, as below")
-    parser.add_argument("--nli", required=True, metavar="MODEL", help="lexical, or an inference model on the Hub or in a folder")
-    parser.add_argument(
-        "--protocol",
-        choices=("fixed", "code"),
-        default="fixed",
-        help="fixed: every way of citing is read; code: as the authors did with ALCE's scorer (default %(default)s)",
-    )
-    parser.add_argument(
-        "--sentences",
-        choices=("rules", "punkt"),
-        default="rules",
-        help="how sentences are found; punkt is ALCE's and needs NLTK's data (default %(default)s)",
-    )
-    parser.add_argument("--batch-size", type=int, default=16, help="pairs given to a model at a time (default %(default)s)")
-    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for metrics.json and citations.jsonl")
 
 
 def cite(parsed: argparse.Namespace) -> int:
@@ -142,13 +114,6 @@ def _print_citations(summary: dict[str, Any], about: dict[str, Any]) -> None:
             f"no verdict on {unscored['sentences']} sentences and {unscored['citations']} citations; worst - best: {ends}"
         )
     print_table("Citations", ("figure", "#value", "#95% interval"), rows, notes)
-
-
-def page_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--verdicts", type=Path, required=True, metavar="FILE", help="verdicts.jsonl of 'judge ambigbio'")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the HTML file to write")
-    parser.add_argument("--title", help="title of the page (default: the path of the verdicts)")
-    parser.add_argument("--protocol", choices=("paper", "code"), help="how scores are read (default: as the verdicts were made)")
 
 
 def page(parsed: argparse.Namespace) -> int:

@@ -4,15 +4,12 @@ import argparse
 import fnmatch
 import os
 import sys
-from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
 from lm_factuality import __version__
 from lm_factuality.benchmarks import all_sources, find_source
 from lm_factuality.benchmarks.felm.rows import FELM, read_rows
-from lm_factuality.cli.actions import add_action
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import check_writable
@@ -20,22 +17,11 @@ from lm_factuality.ground.published import Source, blob_id, cached_path, fetch, 
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.retrieval.references.cache import ReferenceCache, Report
 from lm_factuality.retrieval.references.connection import Network
-from lm_factuality.retrieval.references.fetcher import Manners
-from lm_factuality.retrieval.references.fetcher import fetch_references as fetch_all
+from lm_factuality.retrieval.references.fetcher import Manners, fetch_references
 from lm_factuality.retrieval.references.links import collect_links, parse_endpoint, read_urls
 
-_NAME = "fetch-references"
+_AGENT = f"lm-factuality/{__version__} (factuality research; asks once for each page that a data set cites)"
 _SHOWN = 20  # entries that are no links
-
-
-def data_options(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name, line in (("ls", "list"), ("fetch", "download and check"), ("verify", "check only")):
-        action = actions.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]} the published benchmarks.")
-        action.add_argument("names", nargs="*", metavar="NAME", help="a name from 'data ls', or a pattern (default: all)")
-        if name == "verify":
-            action.add_argument("--data-dir", help="verify the files of this folder instead of the downloads")
-    _add_fetch_references(actions)
 
 
 def data(parsed: argparse.Namespace) -> int:
@@ -75,48 +61,23 @@ def _fetch_or_verify(parsed: argparse.Namespace, source: Source) -> str:
     return ""
 
 
-def _add_fetch_references(actions: Any) -> None:
-    parser = add_action(actions, f"data {_NAME}", "fetch the pages that FELM's rows cite and keep their text", fetch_references)
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with FELM's all.jsonl, instead of the download")
-    source.add_argument("--urls", type=Path, metavar="FILE", help="links, one per line, instead of FELM's")
-    parser.add_argument("--cache", "--out", type=Path, metavar="DIR", help="folder for the texts (default: in the suite's cache)")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="JSON: every link and what became of it")
-    parser.add_argument("--retry-dead", action="store_true", help="ask again for links that were dead before")
-    polite = parser.add_argument_group("how servers are asked")
-    polite.add_argument("--delay", type=float, default=1.0, metavar="S", help="seconds between requests to a host (default 1)")
-    polite.add_argument(
-        "--user-agent",
-        default=f"lm-factuality/{__version__} (factuality research; asks once for each page that a data set cites)",
-        metavar="TEXT",
-        help="who asks; some sites want a way to reach you in it",
-    )
-    polite.add_argument("--ignore-robots", action="store_false", dest="obeys_robots", help="also fetch what robots.txt excludes")
-    parser.add_argument(
-        "--allow-address",
-        action="append",
-        default=[],
-        metavar="IP:PORT",
-        help="connect to this private address too, such as 127.0.0.1:8123; may be given more than once",
-    )
-
-
-def fetch_references(parsed: argparse.Namespace) -> int:
+def data_fetch_references(parsed: argparse.Namespace) -> int:
     """Fetches, prints counts by outcome, writes the report."""
     if parsed.report:
         if parsed.report.suffix.lower() != ".json":
             raise ConfigError(f"--report {parsed.report}: expected a name that ends in .json, which it is")
         check_writable(parsed.report.parent, "the report")  # before hours of fetching
-    manners = read_settings(Manners, {name: getattr(parsed, name) for name in ("delay", "user_agent", "obeys_robots")}, _NAME)
-    allowed = frozenset(map(parse_endpoint, parsed.allow_address))
-    network = Network(user_agent=parsed.user_agent, allowed=allowed)
+    agent = _AGENT if parsed.user_agent is None else parsed.user_agent
+    asked = {"user_agent": agent, "delay": parsed.delay, "obeys_robots": parsed.obeys_robots}
+    manners = read_settings(Manners, asked, "fetch-references")
+    network = Network(user_agent=agent, allowed=frozenset(map(parse_endpoint, parsed.allow_address)))
     source = parsed.urls or locate(FELM, parsed.data_dir).path
     entries = read_urls(source) if parsed.urls else [entry for row in read_rows(source) for entry in row.references]
     links = collect_links(entries)
     if not links.urls:
         raise DataError(f"{source}: no links among {len(entries)} entries; expected http(s) addresses")
     cache = ReferenceCache(parsed.cache)
-    fetched = fetch_all(links.urls, cache, network, manners, retry_dead=parsed.retry_dead)
+    fetched = fetch_references(links.urls, cache, network, manners, retry_dead=parsed.retry_dead)
     found = list(tqdm(fetched, "references", len(links.urls), unit="link"))
     report = Report(tuple(found), links.not_links)
     if parsed.report:

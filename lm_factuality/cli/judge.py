@@ -4,41 +4,37 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from judges.certificates import find_certificate, save_certificate, to_certificate
 from judges.config import load_judge_config
-from judges.judge import Judge
-from lm_factuality.benchmarks import find_benchmark, find_generation, generation_names
+from judges.judge import Judge, Plan
+from lm_factuality.benchmarks import find_benchmark, find_generation
 from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
 from lm_factuality.benchmarks.biographies.judging import AmbigBio
 from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
 from lm_factuality.benchmarks.certified import all_settings
-from lm_factuality.cli.actions import add_judge, print_plans
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.ground.files import write_json, write_lines
 from lm_factuality.harness.generation import Generation, Samples, read_samples, refuse_unable
 
 _OPTIONS = ("knowledge", "linking", "facts", "protocol")  # settings
+_COLUMNS = (
+    "step",
+    "#requests",
+    "#distinct",
+    "#on disk",
+    "#to send",
+    "#at most",
+    "#prompt tokens",
+    "#generated at most",
+    "#USD estimated",
+    "#USD at most",
+)
+
 _LIMITED = {"files": "--data", "sample": "--sample", "rows": "--rows", "claims": "--claims", "prompts": "--prompts"}
-
-
-def judge_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("task", choices=generation_names(), help="the task that the samples are of")
-    given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument("--samples", type=Path, nargs="+", metavar="FILE", help="generations of one run")
-    given.add_argument("--generations", type=Path, nargs="+", metavar="FILE", help="ambigbio: ALCE's JSON, plain or .gz")
-    add_judge(parser)
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for metrics.json and verdicts.jsonl")
-    parser.add_argument("--knowledge", type=Path, metavar="FILE", help="ambigbio: pages (default: the given documents)")
-    parser.add_argument("--linking", choices=("greedy", "hungarian"), help="ambigbio: how individuals get entities")
-    parser.add_argument("--facts", choices=("standalone", "as_written"), help="ambigbio: whether facts name whom they are about")
-    parser.add_argument("--protocol", choices=("paper", "code"), help="ambigbio: the paper's choices or its code's")
-    parser.add_argument("--metadata", default="", metavar="KEY=VALUE,...", help="settings, such as knowledge=INDEX,k=64, or JSON")
-    parser.add_argument("--max-cost", type=float, metavar="USD", help="stop before this is spent; the config has to name prices")
 
 
 def judge(parsed: argparse.Namespace) -> int:
@@ -113,18 +109,6 @@ def _read(parsed: argparse.Namespace, generation: Generation) -> Samples:
     return Samples(tuple(to_doc(each) for each in found), tuple((each.output,) for each in found))
 
 
-def certify_options(parser: argparse.ArgumentParser) -> None:
-    add_judge(parser)
-    parser.add_argument("--setting", choices=all_settings(), help="default segment_cot; segment_doc if the judge needs evidence")
-    parser.add_argument("--rows", type=int, metavar="N", help="biographies_...: a random part, always the same")
-    parser.add_argument("--data-dir", metavar="DIR", help="local folder with the published files, instead of a download")
-    parser.add_argument("--data", type=Path, nargs="+", metavar="FILE", help="biographies_...: generations, decisions, ...")
-    parser.add_argument("--sample", action="store_true", help="segment_..., claim_...: the embedded sample instead")
-    parser.add_argument("--claims", type=Path, metavar="FILE", help="claim_...: of 'claims extract' (default: rules)")
-    parser.add_argument("--prompts", type=Path, metavar="DIR", help="segment_..., claim_...: a checkout of hkust-nlp/felm")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the certificate here too")
-
-
 def certify(parsed: argparse.Namespace) -> int:
     """Has the judge decide what is known, writes the certificate, prints it beside judges that do not read."""
     config = load_judge_config(parsed.judge)
@@ -159,3 +143,25 @@ def _wanted(parsed: argparse.Namespace, setting: Certifiable, known: Mapping[str
     if given.rows is not None and given.rows < 1:
         raise ConfigError(f"--rows: found {given.rows}, expected 1 or more")
     return given
+
+
+def print_plans(what: str, judge: str, steps: Sequence[tuple[str, Plan]]) -> None:
+    """A line for each step of ``what``, and the sums of the costs, as estimated and at most (see ``max_cost``)."""
+    rows, priced = [], []
+    for step, plan in steps:
+        costs = plan.estimate.estimated_cost, plan.at_most.max_cost
+        counts = (plan.total, plan.distinct, plan.stored, plan.to_send, plan.at_most.calls)
+        tokens = (plan.estimate.prompt_tokens, plan.at_most.max_completion_tokens)
+        shown = ("-" if cost is None else f"{cost:.4f}" for cost in costs)
+        rows.append((step, *(f"{count:,}" for count in (*counts, *tokens)), *shown))
+        priced += [(costs[0], costs[1])] if costs[0] is not None and costs[1] is not None else []
+    total = "No cost: the judge's config names no prices."
+    if len(priced) == len(steps):
+        estimated, most = sum(cost for cost, _ in priced), sum(cost for _, cost in priced)
+        total = f"All steps: ${estimated:.4f} estimated, at most ${most:.4f} if no call has to be repeated or to think longer."
+    counted = ", ".join(sorted({plan.estimate.counted_by for _, plan in steps}))
+    bounded = (
+        "At most: with as many answers asked for once more, and facts as short, as can be, if the judge need not think longer."
+    )
+    notes = [f"Prompt tokens: {counted}. Nothing was sent.", bounded, total]
+    print_table(f"{what}, judged by {judge}: what would be asked", _COLUMNS, rows, notes)

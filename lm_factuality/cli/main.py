@@ -4,41 +4,23 @@
 
 import argparse
 import logging
+import pkgutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from lm_factuality import __version__
-from lm_factuality.cli.actions import Command, examples
 from lm_factuality.ground.errors import exit_code
-from lm_factuality.ground.packages import require_engine
+from lm_factuality.ground.packages import load_yaml, require_engine
 from lm_factuality.ground.secrets import refuse_secrets
 
-COMMANDS = (
-    Command("quickstart", "run the samples with tiny checkpoints and the offline judge; print two tables", "tasks"),
-    Command("run", "lm_eval's own run, with the suite's tasks and models registered (see 'run --help')"),
-    Command("ls", "list the suite's tasks: what each asks, its rows, its licence, and whether it needs a judge", "tasks"),
-    Command("data", "list, download or verify the published benchmarks", "data"),
-    Command("validate", "check tasks and corpora for what lm_eval does not check; exit code 1 if anything is wrong", "tasks"),
-    Command("gen", "make FACTOR benchmarks from your own texts, and see what they give away (factor-gen)"),
-    Command("compare", "compare results with each other and with published figures", "results"),
-    Command("report", "turn the results of one or many models into a site to browse", "results"),
-    Command("leaderboard", "make and check submissions, and the leaderboard as a site", "leaderboard"),
-    Command("export", "write results in the formats of other collections", "results"),
-    Command("judge", "mark generations that are on disk, without the model that made them", "judge"),
-    Command("score", "score saved outputs of a judge, without any model", "score"),
-    Command("verify", "say whether passages support claims, as a judge sees it", "verify"),
-    Command("claims", "take the claims out of FELM's segments, once for all judges", "score"),
-    Command("certify", "measure how well a judge does where the truth is known, and keep the certificate", "judge"),
-    Command("people", "have people judge what the judge judged, and compare", "people"),
-    Command("page", "show judged biographies as one HTML file", "biographies"),
-    Command("cite", "measure whether cited passages support what a response says", "biographies"),
-    Command("knowledge", "build or inspect a source of pages by title, for verifying facts", "index"),
-    Command("retrieve", "find passages for ambiguous names, for the ambigbio tasks", "biographies"),
-    Command("index", "build, inspect or query an index of passages for retrieval", "index"),
-    Command("completion", "print what bash, zsh or fish need to complete these commands", "main"),
-)
-"""In the order of the help. ``run`` and ``gen`` are here for the list alone: their arguments are not parsed here."""
+_ABOUT: Mapping[str, Mapping[str, Any]] = load_yaml(__package__, "commands.yaml")
+COMMANDS = tuple(name for name in _ABOUT if " " not in name)
+"""In the order of the help. Of ``run`` and ``gen`` the arguments are not parsed here."""
+_TYPES: Mapping[str, Callable[[str], Any]] = {"path": Path, "int": int, "float": float}
 
 
 def gen(arguments: Sequence[str]) -> int:
@@ -46,7 +28,7 @@ def gen(arguments: Sequence[str]) -> int:
     from factor_gen.cli import main
 
     if not arguments or arguments[0] in ("-h", "--help"):
-        sys.stdout.write(f"{examples('gen')}\n\n")
+        sys.stdout.write(f"{_ABOUT['gen']['examples']}\n")
     sys.argv = ["factor-gen", *arguments]  # what it tells an interrupted user to type again
     return main(arguments or ["--help"])
 
@@ -61,13 +43,9 @@ def run(arguments: Sequence[str]) -> int:
         print_outcome(finished)
 
     if not arguments or {"-h", "--help"} & set(arguments):
-        sys.stdout.write(f"{examples('run --help')}\n\n")
+        sys.stdout.write(f"{_ABOUT['run']['opening']}\n")
     run(arguments or ["--help"], show)
     return 0
-
-
-def completion_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell to print completion for")
 
 
 def completion(parsed: argparse.Namespace) -> int:
@@ -110,14 +88,52 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="lm-factuality",
         description="Measures how factual language models are, with lm-evaluation-harness.",
-        epilog=examples("all"),
+        epilog=_ABOUT["all commands"]["examples"],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"lm-factuality {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        command.add(subparsers, has_options=chosen in (None, command.name))
+    for name in COMMANDS:
+        command = _add(subparsers, name, chosen in (None, name))
+        actions = [each for each in _ABOUT if each.startswith(f"{name} ") and chosen in (None, name)]
+        below = command.add_subparsers(dest="action", metavar="ACTION", required=True) if actions else None
+        for each in actions:
+            _add(below, each)
     return parser
+
+
+def _add(parsers: Any, name: str, has_options: bool = True) -> argparse.ArgumentParser:
+    """The parser of a command, or of an action below it."""
+    line, shown = _ABOUT[name]["help"], _ABOUT[name].get("examples", "")
+    parser: argparse.ArgumentParser = parsers.add_parser(
+        name.rpartition(" ")[2],
+        help=line,
+        description=f"{line[0].upper()}{line[1:]}.",
+        epilog=shown,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(function=partial(_call, name))
+    exclusive = None
+    for option, about in _ABOUT[name].get("options", {}).items() if has_options else ():
+        given = dict(about)
+        choices, one_of = given.get("choices"), given.pop("one_of", "")
+        if isinstance(choices, str):
+            found = pkgutil.resolve_name(choices)
+            given["choices"] = tuple(found() if callable(found) else found)
+        if "type" in given:
+            given["type"] = _TYPES[given["type"]]
+        exclusive = (exclusive or parser.add_mutually_exclusive_group(required=one_of == "required")) if one_of else None
+        (exclusive or parser).add_argument(*option.split(", "), **given)
+    return parser
+
+
+def _call(name: str, parsed: argparse.Namespace) -> int:
+    """Its module is imported now, so that ``--help`` stays fast."""
+    command = name.partition(" ")[0]
+    module = import_module(f"{__package__}.{_ABOUT[command]['module']}")
+    function = getattr(module, name.replace(" ", "_").replace("-", "_"), None) or getattr(module, command)
+    code: int = function(parsed)
+    return code
 
 
 def main(argv: Sequence[str] | None = None) -> int:

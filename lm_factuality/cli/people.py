@@ -4,12 +4,10 @@ import argparse
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from lm_factuality.benchmarks import all_sources, find_benchmark
 from lm_factuality.benchmarks.biographies.measured import METRICS, read_columns, read_people, read_results
 from lm_factuality.benchmarks.biographies.summary import SCORES
-from lm_factuality.cli.actions import add_action
 from lm_factuality.cli.outcome import print_corrected
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError
@@ -28,24 +26,7 @@ from lm_factuality.results.read import read_results_file, read_results_files, wr
 _DRAWN = ("D-FActScore", "Biographies")
 
 
-def people_options(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    sheet = add_action(actions, "people sheet", "make a sheet for people to fill in, and its key", _sheet)
-    sheet.add_argument("sources", nargs="+", type=Path, metavar="SOURCE", help="results or samples of runs, or a FACTOR file")
-    sheet.add_argument("--rows", type=int, required=True, metavar="N", help="how many samples (rows of a file) to draw")
-    sheet.add_argument("--out", type=Path, required=True, metavar="NAME.html", help="the page; NAME.csv and NAME.key.json beside")
-    sheet.add_argument("--task", help="which task, where runs have several that people can be asked about")
-    sheet.add_argument("--question", action="append", default=[], metavar="NAME", help="ask only this; may be repeated")
-    sheet.add_argument("--stratify", default="", metavar="BY,...", help="draw equally from strata by verdict, model, domain, ...")
-    sheet.add_argument("--repeat", type=float, default=0.05, metavar="SHARE", help="share of items shown twice (default: 0.05)")
-    sheet.add_argument("--scatter", action="store_true", help="do not keep the items of a sample together")
-    sheet.add_argument("--seed", type=int, default=0, help="seed of the draw and the order (default: 0)")
-    sheet.add_argument("--csv-only", action="store_true", help="no page, only the table for a spreadsheet and the key")
-    _add_correct(actions)
-    _add_agree(actions)
-
-
-def _sheet(parsed: argparse.Namespace) -> int:
+def people_sheet(parsed: argparse.Namespace) -> int:
     by = tuple(filter(None, parsed.stratify.split(",")))
     pool = read_pool(parsed.sources, parsed.task, parsed.question)
     sheet = make_sheet(pool, parsed.rows, by, parsed.repeat, parsed.scatter, parsed.seed)
@@ -58,21 +39,7 @@ def _sheet(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _add_agree(actions: Any) -> None:
-    parser = add_action(actions, "people agree", "say how far people agree, with each other and with the judge", _agree)
-    parser.add_argument("--key", type=Path, metavar="FILE", help="the key of a sheet")
-    parser.add_argument("--labels", type=Path, nargs="+", metavar="FILE", help="what people answered: CSV or JSON")
-    parser.add_argument("--by", default="", metavar="NAME", help="also within groups: a stratum (domain), or another question")
-    parser.add_argument("--results", type=Path, nargs="+", metavar="RESULTS", help="the sheet's runs: responses' scores too")
-    parser.add_argument("--human", metavar="CSV", help="or people's measurements of biographies: a file, or a name of 'data ls'")
-    parser.add_argument("--columns", type=Path, metavar="YAML", help="column names of that file")
-    parser.add_argument("--auto", nargs="+", metavar="[MODEL=]RESULTS", help="the pipeline's measurements of them")
-    parser.add_argument("--with", dest="figures", type=Path, metavar="YAML", help="published figures to put beside them")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw agreement, or responses: .png, .svg or .pdf")
-
-
-def _agree(parsed: argparse.Namespace) -> int:
+def people_agree(parsed: argparse.Namespace) -> int:
     by_sheet, by_file = (parsed.key, parsed.labels), (parsed.human, parsed.auto)
     if all(by_sheet) == all(by_file) or (any(by_sheet) and any(by_file)):
         raise ConfigError("expected --key and --labels of a sheet, or --human and --auto")
@@ -114,20 +81,6 @@ def _of_files(parsed: argparse.Namespace) -> tuple[list[Cell], list[str]]:
     return list(responses_of(both, [score for score in SCORES if score.name in METRICS])), [left]
 
 
-def _add_correct(actions: Any) -> None:
-    correct = add_action(actions, "people correct", "correct scores for the judge's errors by people's labels", _correct)
-    plan = add_action(actions, "people plan", "say how many labels bring an interval to a width, and from which strata", _plan)
-    for parser in (correct, plan):
-        parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help="the results that the sheet was drawn from")
-        parser.add_argument("--key", type=Path, required=True, metavar="FILE", help="the sheet's NAME.key.json")
-        parser.add_argument(
-            "--labels", type=Path, nargs="+", required=True, metavar="FILE", help="what people exported or filled in"
-        )
-        parser.add_argument("--task", help="only this task")
-    plan.add_argument("--width", type=float, required=True, metavar="W", help="of the 95%% interval: 0.04 is four points")
-    plan.add_argument("--score", metavar="NAME", help="which score (default: the headline)")
-
-
 def _tasks_of_sheet(parsed: argparse.Namespace) -> list[tuple[ResultsFile, TaskResult]]:
     wanted = {each.task for each in read_key(parsed.key).sources}
     files = read_results_files(parsed.results, with_corrected=False)
@@ -138,7 +91,7 @@ def _tasks_of_sheet(parsed: argparse.Namespace) -> list[tuple[ResultsFile, TaskR
     return found
 
 
-def _correct(parsed: argparse.Namespace) -> int:
+def people_correct(parsed: argparse.Namespace) -> int:
     """Writes a file beside each of the sheet's results, and prints what is in it."""
     found = _tasks_of_sheet(parsed)
     for file, correction in [(file, correct(task, parsed.key, parsed.labels)) for file, task in found]:
@@ -150,7 +103,7 @@ def _correct(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _plan(parsed: argparse.Namespace) -> int:
+def people_plan(parsed: argparse.Namespace) -> int:
     if not parsed.width > 0:
         raise ConfigError(f"--width {parsed.width:g}: expected more than 0")
     found = _tasks_of_sheet(parsed)

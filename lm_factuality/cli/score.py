@@ -2,21 +2,19 @@
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 from judges.config import load_judge_config
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies.decisions import read_decisions
-from lm_factuality.benchmarks.biographies.generations import AMBIGBIO
 from lm_factuality.benchmarks.biographies.released import score_decisions
 from lm_factuality.benchmarks.felm.judging import extract_claims
 from lm_factuality.benchmarks.felm.metrics import to_report
 from lm_factuality.benchmarks.felm.questions import AuthorsPrompts
 from lm_factuality.benchmarks.felm.rows import FELM, WITHOUT_REFERENCES, provenance, read_claims, read_rows, split_claims, to_line
 from lm_factuality.benchmarks.felm.verdicts import judge_outputs, read_outputs
-from lm_factuality.cli.actions import add_action, add_judge, percent, print_plans
-from lm_factuality.ground.console import print_table
+from lm_factuality.cli.judge import print_plans
+from lm_factuality.ground.console import percent, print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.ground.files import write_json, write_lines
 from lm_factuality.ground.published import locate
@@ -35,29 +33,13 @@ _AMBIGBIO = {
 _COUNTS = {"num_biographies": ".2f", "num_entities": ".2f", "facts_per_response": ".2f", "num_nan": "d"}
 
 
-def score_options(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="benchmark", metavar="BENCHMARK", required=True)
-    felm = add_action(actions, f"score {FELM.name}", "score outputs that judge FELM's responses", _score_felm)
-    felm.add_argument("--outputs", type=Path, required=True, metavar="FILE", help="lm_eval's samples, or JSONL as below")
-    felm.add_argument("--data-dir", metavar="DIR", help="local folder with all.jsonl, instead of a download")
-    felm.add_argument("--claims", type=Path, metavar="FILE", help="the claims that bare outputs number, not segments")
-    ambigbio = add_action(actions, f"score {AMBIGBIO.name}", "score decisions on biographies", _score_ambigbio)
-    ambigbio.add_argument("--decisions", type=Path, required=True, metavar="FILE", help="released decisions, as below")
-    for each, protocols, line in (
-        (felm, ("paper", "code"), "paper: unreadable outputs are unscored; code: read as the authors' script does"),
-        (ambigbio, ("code", "fixed"), "code: the authors' figures; fixed: what grouping lost is unscored, nothing dropped"),
-    ):
-        each.add_argument("--protocol", choices=protocols, default=protocols[0], help=f"{line} (default {protocols[0]})")
-        each.add_argument("--out", type=Path, required=True, metavar="FILE", help="metrics.json to write")
-
-
 def _write(parsed: argparse.Namespace, report: dict[str, Any]) -> int:
     write_json(parsed.out, report)
     sys.stdout.write(f"Written to {parsed.out}\n")
     return 0
 
 
-def _score_felm(parsed: argparse.Namespace) -> int:
+def score_felm(parsed: argparse.Namespace) -> int:
     rows = read_rows(locate(FELM, parsed.data_dir).path)
     outputs = read_outputs(parsed.outputs, rows)
     claims = read_claims(parsed.claims, rows) if parsed.claims else None
@@ -83,7 +65,7 @@ def _score_felm(parsed: argparse.Namespace) -> int:
     return _write(parsed, report)
 
 
-def _score_ambigbio(parsed: argparse.Namespace) -> int:
+def score_ambigbio(parsed: argparse.Namespace) -> int:
     report = score_decisions(read_decisions(parsed.decisions), parsed.protocol)
     lines = [
         (name, _shown(key, report[key]), " - ".join(_shown(key, end) for end in report["intervals"].get(key, ())))
@@ -106,15 +88,6 @@ def _score_ambigbio(parsed: argparse.Namespace) -> int:
 
 def _shown(key: str, value: float | None) -> str:
     return percent(value) if value is None or key not in _COUNTS else format(value, _COUNTS[key])
-
-
-def claims_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("extract",), help="extract the claims of every segment")
-    add_judge(parser, "'rules'")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSONL to write, one row of FELM per line")
-    parser.add_argument("--data-dir", metavar="DIR", help="local folder with all.jsonl, instead of a download")
-    parser.add_argument("--max-tokens", type=int, default=1500, help="for one row's claims (default %(default)s, appendix D)")
-    parser.add_argument("--prompts", type=Path, metavar="DIR", help="a checkout of hkust-nlp/felm: the authors' prompt")
 
 
 def claims(parsed: argparse.Namespace) -> int:

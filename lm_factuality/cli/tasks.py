@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from lm_factuality.harness.suite_task import Report
 
 
-def validate_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("targets", nargs="+", metavar="PATH|TASK", help="a task YAML, a CSV, JSONL or Parquet file, or a task")
-    parser.add_argument("--include-path", action="append", default=[], metavar="DIR", help="look for task names here too")
-    parser.add_argument("--run-code", action="store_true", help="import the Python that YAMLs name, if you trust who wrote them")
-    parser.add_argument(
-        "--tokenizer", metavar="PATH|NAME", help="list the FACTOR rows whose prefix has other tokens alone than with a completion"
-    )
-    parser.add_argument("--data-dir", help="local folder with the published files, instead of downloads")
-
-
 def check_targets(
     targets: Sequence[str],
     include_path: Sequence[str] = (),
@@ -141,12 +131,6 @@ def _about(config: Mapping[str, Any]) -> tuple[str, str, str, str]:
         sources = [all_sources()[name] for name in named] or by_mark or (benchmark.sources or page)[:1]
         count, licence = sum(each.rows for each in sources), ", ".join(sorted({each.license for each in sources}))
     return f"{asks[0]}{asks[1]}", f"{count:,}", str(metadata.get("license") or licence), judge
-
-
-def quickstart_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--output", type=Path, default=Path("results/quickstart"), help="folder for lm_eval's results (default %(default)s)"
-    )
 
 
 def quickstart(parsed: argparse.Namespace) -> int:

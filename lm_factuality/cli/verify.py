@@ -14,7 +14,7 @@ from judges.verify import NOT_SUPPORTED, PROMPT, SUPPORTED, UNSCORED, Pair, Veri
 from judges.verify import verify as verify_pairs
 from lm_factuality.benchmarks.biographies.matrix import CHOICES, TOP_LOGPROBS, read_by_logprobs
 from lm_factuality.benchmarks.rows import snippet
-from lm_factuality.cli.actions import add_judge, print_plans
+from lm_factuality.cli.judge import print_plans
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError, DataError, reasons_of
 from lm_factuality.ground.files import check_writable, write_lines
@@ -22,13 +22,6 @@ from lm_factuality.ground.records import read_lines
 
 _WRITTEN = ("verdict", "score", "reason", "said")
 _SHOWN = 3  # pairs of which the screen tells what the judge said
-
-
-def verify_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pairs", type=Path, required=True, metavar="FILE", help="JSONL of claim and passages")
-    add_judge(parser)
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSONL with the verdicts, as below")
-    parser.add_argument("--max-cost", type=float, metavar="X", help="USD at most, instead of the judge's own limit")
 
 
 def verify(parsed: argparse.Namespace) -> int:

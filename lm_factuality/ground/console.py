@@ -48,6 +48,11 @@ def shown(value: float | None, form: str = ".1%") -> str:
     return "-" if value is None or math.isnan(value) else format(value, form)
 
 
+def percent(value: float | None) -> str:
+    """A share in per cent, without the sign; ``-`` where it is not defined."""
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
 def interval(ends: Sequence[float | None] | None, form: str = ".1%") -> str:
     """An interval of a table."""
     return " - ".join(shown(end, form) for end in ends) if ends and not any(shown(end) == "-" for end in ends) else "-"

@@ -24,7 +24,7 @@ def corpus(write_rows, factor_yaml, tmp_path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("command", [command.name for command in COMMANDS if command.name != "run"])
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "run"])
 def test_help_has_examples(command, capsys):
     with pytest.raises(SystemExit) as exit_:
         main([command, "--help"])

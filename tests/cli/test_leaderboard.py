@@ -1,26 +1,18 @@
 """The site's actions of ``lm-factuality leaderboard``."""
 
-import argparse
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lm_factuality.cli.leaderboard import leaderboard_options
+from tests.conftest import run_command
 
 
 @pytest.fixture
 def call() -> Any:
-    parser = argparse.ArgumentParser()
-    leaderboard_options(parser)
-
-    def run(*arguments: str) -> int:
-        parsed = parser.parse_args(arguments)
-        code: int = parsed.function(parsed)
-        return code
-
-    return run
+    return partial(run_command, "leaderboard")
 
 
 def git(folder: Path, *arguments: str) -> None:

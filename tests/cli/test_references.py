@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 
 import pytest
 
-from lm_factuality.cli import data
 from lm_factuality.ground.errors import ConfigError, DataError, FactualityError
+from tests.conftest import run_command
 from tests.retrieval.references.conftest import SENTENCE, page, redirect, site
 
 __all__ = ["site"]  # a fixture
 
 
 def run(*arguments: object) -> int:
-    parser = argparse.ArgumentParser()
-    data.data_options(parser)
-    parsed = parser.parse_args(["fetch-references", *map(str, arguments)])
-    code: int = parsed.function(parsed)
-    return code
+    return run_command("data", "fetch-references", *map(str, arguments))
 
 
 @pytest.fixture

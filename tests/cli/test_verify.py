@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 
 import pytest
 
-from lm_factuality.cli import verify as command
 from lm_factuality.ground.errors import ConfigError, DataError, FactualityError
-from tests.conftest import TASKS
+from tests.conftest import TASKS, run_command
 
 PAIRS = [
     {"id": 7, "claim": "The Old Bridge opened in 1870.", "passages": ["The Old Bridge opened in 1870, built of stone."]},
@@ -32,10 +30,8 @@ def run(tmp_path):
         pairs.write_text(
             "".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in lines), encoding="utf-8"
         )
-        parser = argparse.ArgumentParser()
-        command.verify_options(parser)
         base = ["--pairs", str(pairs), "--judge", "lexical", "--out", str(out), "--store", str(tmp_path / "answers.sqlite")]
-        assert command.verify(parser.parse_args([*base, *arguments])) == 0
+        assert run_command("verify", *base, *arguments) == 0
         return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] if out.exists() else None
 
     return run

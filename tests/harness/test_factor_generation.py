@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import pickle
 from functools import partialmethod
@@ -15,14 +14,13 @@ import yaml
 
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
 from lm_factuality.benchmarks.factor_generation.tally import KINDS, SUBSETS
-from lm_factuality.cli import judge as command
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 from lm_factuality.harness.samples import verdict_of
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import differences, recompute
 from tests.benchmarks.factor_generation.test_benchmark import mark_by_rule
-from tests.conftest import TASKS, example_row
+from tests.conftest import TASKS, example_row, run_command
 from tests.judges.server import Act, JudgeServer
 
 TASK = "sample_factor_generation"
@@ -87,10 +85,8 @@ def tiny(checkpoint):
 
 def judge_again(out: Path, *files: Path, judge: str = "lexical") -> dict:
     """``metrics.json`` of ``lm-factuality judge``."""
-    parser = argparse.ArgumentParser()
-    command.judge_options(parser)
     samples = ["--samples", *map(str, files)]
-    assert command.judge(parser.parse_args(["factor_generation", *samples, "--judge", judge, "--out", str(out)])) == 0
+    assert run_command("judge", "factor_generation", *samples, "--judge", judge, "--out", str(out)) == 0
     return json.loads((out / "metrics.json").read_text(encoding="utf-8"))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from lm_factuality.cli import leaderboard as command
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import alone, sha256_of
@@ -24,7 +22,7 @@ from lm_factuality.leaderboard.pack import PackOptions, _choose, pack, weights_h
 from lm_factuality.leaderboard.rules import read_rules
 from lm_factuality.leaderboard.submission import FILE, read_submission
 from lm_factuality.results.read import read_results_files
-from tests.conftest import REPOSITORY, TASKS
+from tests.conftest import REPOSITORY, TASKS, run_command
 from tests.leaderboard.conftest import MODEL
 from tests.report.results import factor_task, write_results
 
@@ -32,10 +30,7 @@ TOKEN = "hf_" + "a1B2" * 9
 
 
 def run(*arguments):
-    parser = argparse.ArgumentParser()
-    command.leaderboard_options(parser)
-    parsed = parser.parse_args(arguments)
-    return parsed.function(parsed)
+    return run_command("leaderboard", *arguments)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any
 import pytest
 
 from lm_factuality.benchmarks.felm.page import table4
-from lm_factuality.cli import results as command
 from lm_factuality.ground.errors import DataError
 from lm_factuality.report.build import build_report, choose
+from tests.conftest import run_command
 from tests.report.conftest import HOSTILE
 from tests.report.results import ambigbio_task, factor_task, felm_task, write_results
 
@@ -344,9 +343,7 @@ def test_hostile_text_never_becomes_markup(tmp_path, place):
 
 def test_the_command_says_what_it_built(tmp_path, capsys):
     write_results(tmp_path / "r", {"my_factor": factor_task(RIGHT)}, with_samples=False)
-    parser = argparse.ArgumentParser()
-    command.report_options(parser)
-    assert command.report(parser.parse_args([str(tmp_path / "r"), "--out", str(tmp_path / "out"), "--title", "Mine"])) == 0
+    assert run_command("report", str(tmp_path / "r"), "--out", str(tmp_path / "out"), "--title", "Mine") == 0
     output = capsys.readouterr().out
     assert "1 model, 1 task, 2 pages in " in output
     assert "1 run without samples" in output

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 
@@ -10,8 +9,8 @@ import pytest
 
 from lm_factuality.benchmarks.biographies.types import to_record
 from lm_factuality.benchmarks.biographies.viewer import write_page
-from lm_factuality.cli import biographies as command
 from lm_factuality.ground.errors import DataError
+from tests.conftest import run_command
 from tests.report.conftest import HOSTILE, abstention, biography, browser
 
 __all__ = ["browser"]
@@ -223,17 +222,15 @@ def test_dark_and_narrow(open_page):
 
 
 def test_the_command_reads_verdicts_and_names_what_is_wrong(tmp_path, capsys):
-    parser = argparse.ArgumentParser()
-    command.page_options(parser)
     verdicts = tmp_path / "verdicts.jsonl"
     verdicts.write_text("".join(json.dumps(to_record(each)) + "\n" for each in (MERGED, APART)), encoding="utf-8")
     given = ["--verdicts", str(verdicts), "--out", str(tmp_path / "page.html"), "--title", "Two & two"]
-    assert command.page(parser.parse_args(given)) == 0
+    assert run_command("page", *given) == 0
     assert "2 responses" in capsys.readouterr().out
     assert "<title>Two &amp; two</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
     verdicts.write_text("", encoding="utf-8")
     with pytest.raises(DataError, match="no verdicts; make them with"):
-        command.page(parser.parse_args(given))
+        run_command("page", *given)
 
 
 @pytest.mark.parametrize(
@@ -247,8 +244,6 @@ def test_the_command_reads_verdicts_and_names_what_is_wrong(tmp_path, capsys):
     ],
 )
 def test_the_protocol_is_that_of_the_verdicts_unless_one_is_given(tmp_path, protocols, option, expected):
-    parser = argparse.ArgumentParser()
-    command.page_options(parser)
     verdicts, out = tmp_path / "verdicts.jsonl", tmp_path / "page.html"
     named = [{"protocol": each, "linking": "greedy"} if each else {} for each in protocols]
     lines = [json.dumps({**to_record(each), **names}) for each, names in zip((MERGED, APART), named, strict=True)]
@@ -256,9 +251,9 @@ def test_the_protocol_is_that_of_the_verdicts_unless_one_is_given(tmp_path, prot
     given = ["--verdicts", str(verdicts), "--out", str(out), *(["--protocol", option] if option else [])]
     if expected is None:
         with pytest.raises(DataError, match="of the protocols code and paper; choose one with --protocol"):
-            command.page(parser.parse_args(given))
+            run_command("page", *given)
         return
-    assert command.page(parser.parse_args(given)) == 0
+    assert run_command("page", *given) == 0
     page = out.read_text(encoding="utf-8")
     assert f'"settings":{{"protocol":"{expected}"' in page
     assert ('"linking":"greedy"' in page) == (None not in protocols)

@@ -58,15 +58,13 @@ def test_no_text_of_a_pull_request_becomes_part_of_a_command(workflow: dict[Any,
 
 
 def test_every_command_in_it_is_one(workflow: dict[Any, Any]) -> None:
-    import argparse
     import shlex
 
-    from lm_factuality.cli.leaderboard import leaderboard_options
+    from lm_factuality.cli.main import build_parser
 
-    parser = argparse.ArgumentParser()
-    leaderboard_options(parser)
+    parser = build_parser("leaderboard")
     found = [
-        shlex.split(line)[2:]
+        shlex.split(line)[1:]
         for job in workflow["jobs"].values()
         for line in commands(job).splitlines()
         if "leaderboard" in line and "pip" not in line
