@@ -63,7 +63,8 @@ def require_engine() -> None:
 
 def load_yaml(package: str, name: str) -> Any:
     """The content of a YAML file of ``package``."""
-    return yaml.safe_load(files(package).joinpath(name).read_text(encoding="utf-8"))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # several times as fast, where PyYAML has it
+    return yaml.load(files(package).joinpath(name).read_text(encoding="utf-8"), loader)  # noqa: S506
 
 
 def load_words(package: str) -> dict[str, str]:
