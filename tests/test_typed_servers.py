@@ -29,7 +29,8 @@ from lm_factuality.benchmarks.biographies import decompose
 from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography
 from lm_factuality.benchmarks.factor_generation import judging as generations
 from lm_factuality.benchmarks.factor_generation.facts import MarkReply
-from lm_factuality.benchmarks.felm.questions import CLAIM_PROMPT, extraction_subject
+from lm_factuality.benchmarks.felm.judging import CLAIM_PROMPT
+from lm_factuality.benchmarks.felm.questions import extraction_subject
 from lm_factuality.benchmarks.felm.rows import ClaimsReply, FelmRow
 from lm_factuality.benchmarks.felm_gen import steps
 from lm_factuality.ground.errors import FactualityError

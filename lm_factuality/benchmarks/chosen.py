@@ -100,6 +100,10 @@ class Entry:
         low, high = (None if end is None else score.times * end for end in (found.low, found.high))
         return Dot(score.times * found.value, low, high)
 
+    def dots(self, scores: Iterable[Score]) -> dict[str, Dot]:
+        """Those of ``scores``, by label, that it has."""
+        return {score.label: dot for score in scores if (dot := self.dot(score))}
+
     @property
     def unscored(self) -> int | None:
         """How many items have no score (see ``Benchmark.unscored_unit``); None where the results give no finite number."""

@@ -15,6 +15,7 @@ from lm_factuality.ground.settings import read_settings
 from lm_factuality.people.agreement import Figures
 from lm_factuality.results.compare import read_published
 from tests.conftest import REPOSITORY
+from tests.report.test_build import cells_of
 
 FOLDER = REPOSITORY / "configs" / "reproduce"
 
@@ -27,9 +28,9 @@ def figures(name):
 
 def test_what_two_tables_of_felm_have_alike_is_alike():
     found = figures("felm")
-    (chatgpt,) = (each for each in table4().models if each.model == "ChatGPT")
+    (chatgpt,) = (cells_of(each) for each in table4()["models"] if each["model"] == "ChatGPT")
     compared = 0
-    for (domain, level, mode, unit), cell in chatgpt.cells.items():
+    for (domain, level, mode, unit), cell in chatgpt.items():
         for name, value in zip(("f1", "precision", "recall"), cell, strict=True):
             suffix = "" if domain == "all" else f"_{domain}"
             place = "gpt-3.5-turbo-0301", f"felm_{unit}_{mode}", f"{level}_{name}{suffix}", "FELM, table 12"

@@ -36,8 +36,7 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
 
 def _section(chosen: Chosen, task: str) -> Markup:
     entries = chosen.of_task(task)
-    found = [(entry.model.label, {score.label: dot for score in _BOTH if (dot := entry.dot(score))}) for entry in entries]
-    rows = [(label, each) for label, each in found if each]
+    rows = [(entry.model.label, found) for entry in entries if (found := entry.dots(_BOTH))]
     title = f"{task} FActScore and D-FActScore"
     drawing = dots(title, "score, %", rows, [score.label for score in _BOTH]) if rows else None
     pages = {entry.model.id: chosen.own_pages.get((task, entry.model.id)) for entry in entries}

@@ -12,28 +12,10 @@ from judges.config import JudgeConfig
 from judges.judge import Judge
 from judges.verify import SUPPORTED, Pair, verify
 from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
+from lm_factuality.benchmarks.felm import rows as felm_rows
 from lm_factuality.benchmarks.felm.metrics import ALL, LEVELS, MEASURES, Counts, count_response, to_report, to_scores
-from lm_factuality.benchmarks.felm.questions import (
-    CLAIM_PROMPT,
-    MODES,
-    UNITS,
-    AuthorsPrompts,
-    Question,
-    Questioner,
-    extraction_subject,
-)
-from lm_factuality.benchmarks.felm.rows import (
-    FELM,
-    ClaimsReply,
-    FelmRow,
-    RowClaims,
-    check_claims,
-    read_claims,
-    read_rows,
-    read_text,
-    split_claims,
-    to_claims,
-)
+from lm_factuality.benchmarks.felm.questions import MODES, UNITS, AuthorsPrompts, Question, Questioner, extraction_subject
+from lm_factuality.benchmarks.felm.rows import FELM, FelmRow, RowClaims
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
 from lm_factuality.ground.console import interval, shown
 from lm_factuality.ground.errors import BackendDown, ConfigError
@@ -42,7 +24,7 @@ from lm_factuality.ground.statistics import interval_of, pooled_interval
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import Table
 
-AS_GIVEN = "felm/as_given"
+AS_GIVEN, CLAIM_PROMPT = "felm/as_given", "felm/extract_claims"
 
 
 def judge_rows(
@@ -73,13 +55,14 @@ def extract_claims(
     """The claims of every row, or its problem. ``authors`` are prompts in place of the suite's."""
     subjects = [extraction_subject(row) for row in rows]
     if authors is None:
-        read = judge.ask_typed(CLAIM_PROMPT, ClaimsReply, subjects, "claims", check_claims, samples=1, max_tokens=max_tokens)
+        how: dict[str, Any] = {"samples": 1, "max_tokens": max_tokens, "check": felm_rows.check_claims}
+        read = judge.ask_typed(CLAIM_PROMPT, felm_rows.ClaimsReply, subjects, "claims", **how)
     else:
         pairs = zip(rows, subjects, strict=True)
         subjects = [{**subject, "text": authors.render_extraction(row, subject)} for row, subject in pairs]
         answers = judge.ask(AS_GIVEN, subjects, "claims", samples=1, max_tokens=max_tokens)
-        read = [[read_text(answer, subject)] for subject, (answer,) in zip(subjects, answers, strict=True)]
-    return [to_claims(row, reply, judge.name) for row, (reply,) in zip(rows, read, strict=True)]
+        read = [[felm_rows.read_text(answer, subject)] for subject, (answer,) in zip(subjects, answers, strict=True)]
+    return [felm_rows.to_claims(row, reply, judge.name) for row, (reply,) in zip(rows, read, strict=True)]
 
 
 def _read(row: FelmRow, questioner: Questioner, claims: RowClaims | None, answers: Sequence[Answer] | None) -> JudgedResponse:
@@ -98,23 +81,18 @@ def _read(row: FelmRow, questioner: Questioner, claims: RowClaims | None, answer
     )
 
 
-def flagged(responses: Sequence[JudgedResponse], flag: Callable[[], bool]) -> list[JudgedResponse]:
-    """As a judge flags them who does not read: ``flag`` is asked of each segment."""
-    return [replace(each, flagged=tuple(flag() for _ in each.errors), reason=None) for each in responses]
+def baselines(responses: Sequence[JudgedResponse]) -> dict[str, list[JudgedResponse]]:
+    """As judges flag them who do not read: at random with the share of segments that hold an error."""
+    errors = [error for each in responses for error in each.errors]
+
+    def flagged(share: float) -> list[JudgedResponse]:
+        draw = random.Random(0)
+        return [replace(each, flagged=tuple(draw.random() < share for _ in each.errors), reason=None) for each in responses]
+
+    shares = {"everything": 1.0, "nothing": 0.0, "at random": sum(errors) / max(1, len(errors))}
+    return {f"flag {name}": flagged(share) for name, share in shares.items()}
 
 
-def at_random(responses: Sequence[JudgedResponse], seed: int = 0) -> Callable[[], bool]:
-    """Flags a segment with the share of segments that hold an error."""
-    draw, errors = random.Random(seed), [error for each in responses for error in each.errors]
-    share = sum(errors) / max(1, len(errors))
-    return lambda: draw.random() < share
-
-
-BASELINES: Mapping[str, Callable[[Sequence[JudgedResponse]], Callable[[], bool]]] = {
-    "flag everything": lambda responses: lambda: True,  # segment F1 30.2 on the published file
-    "flag nothing": lambda responses: lambda: False,
-    "flag at random": at_random,
-}
 _BINS = 10
 _SHOWN = ("f1", "precision", "recall", "balanced_accuracy")
 
@@ -127,12 +105,12 @@ class FelmTrial:
         path = tasks_folder() / "sample" / "sample_felm.jsonl" if wanted.sample else locate(FELM, wanted.data_dir).path
         blob = blob_id(path)
         self.data = {"file": path.name, "git_blob": blob, "is_published": blob == FELM.blob}
-        self._rows = read_rows(path)
+        self._rows = felm_rows.read_rows(path)
         self._questioner = Questioner(unit, mode)
         self._claims: Mapping[str, RowClaims] = {}
         if unit == "claim":
-            by_rules = {row.index: split_claims(row) for row in self._rows}
-            self._claims = read_claims(wanted.claims, self._rows) if wanted.claims else by_rules
+            by_rules = {row.index: felm_rows.split_claims(row) for row in self._rows}
+            self._claims = felm_rows.read_claims(wanted.claims, self._rows) if wanted.claims else by_rules
         elif wanted.claims:
             raise ConfigError("--claims is for the claim settings: add --setting claim_cot, or another of them")
         self._authors = AuthorsPrompts(wanted.prompts) if wanted.prompts else None
@@ -156,7 +134,7 @@ class FelmTrial:
             rows = [count_response(each, level) for each in scored]
             found["intervals"][level] = {name: interval_of(pooled_interval(rows, _of_totals(name))) for name in MEASURES}
         for key, part in (("baselines", responses), ("baselines_where_scored", scored)):
-            found[key] = {name: to_report(flagged(part, flag(part)), "paper")[ALL] for name, flag in BASELINES.items()}
+            found[key] = {name: to_report(each, "paper")[ALL] for name, each in baselines(part).items()}
         return found if judge.config.capabilities.reads_prompts else found | {"calibration": calibrate(judge, self._rows)}
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:

@@ -21,7 +21,6 @@ from lm_factuality.retrieval.bm25 import Searcher
 
 UNITS = ("segment", "claim")
 MODES = ("vanilla", "cot", "link", "doc")
-CLAIM_PROMPT = "felm/extract_claims"
 _GROUPS = {"wk": "world", "writing_rec": "world", "science": "science", "math": "math", "reasoning": "reasoning"}
 CHUNK_TOKENS = 512
 WORDS, _TIKTOKEN = "words", "tiktoken:"

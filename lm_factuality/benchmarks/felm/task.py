@@ -1,33 +1,19 @@
 """The lm_eval tasks of FELM: the evaluated model is the judge."""
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from judges.templates import Prompts
 from lm_factuality.benchmarks.felm import metrics
+from lm_factuality.benchmarks.felm import rows as felm_rows
 from lm_factuality.benchmarks.felm.benchmark import BENCHMARK
 from lm_factuality.benchmarks.felm.questions import WORDS, AuthorsPrompts, Question, Questioner
-from lm_factuality.benchmarks.felm.rows import (
-    FELM,
-    MODES_WITH_REFERENCES,
-    PUBLISHED,
-    WITHOUT_REFERENCES,
-    FelmRow,
-    RowClaims,
-    provenance,
-    read_claims,
-    read_rows,
-    reference_texts,
-    split_claims,
-)
+from lm_factuality.benchmarks.felm.rows import MODES_WITH_REFERENCES, PUBLISHED, WITHOUT_REFERENCES, FelmRow, RowClaims
 from lm_factuality.benchmarks.felm.verdicts import PROTOCOLS
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.harness.own_data import find_data, own_data
 from lm_factuality.harness.suite_task import Settings, SuiteTask
-
-logger = logging.getLogger(__name__)
 
 
 class FelmTask(SuiteTask):
@@ -62,17 +48,17 @@ class FelmTask(SuiteTask):
         return Settings(own, {"protocol": self._protocol, **about})
 
     def read_documents(self) -> list[dict[str, Any]]:
-        path, self.config.metadata["data"] = find_data(self._own_data, FELM, self._data_dir)
-        rows = read_rows(path)
+        path, self.config.metadata["data"] = find_data(self._own_data, felm_rows.FELM, self._data_dir)
+        rows = felm_rows.read_rows(path)
         judged = [row for row in rows if self._questioner.unit_of(row) == "claim"]
         if self._claims == "rules":
-            claims = {row.index: split_claims(row) for row in judged}
+            claims = {row.index: felm_rows.split_claims(row) for row in judged}
         else:
-            found = read_claims(Path(self._claims), rows) if self._questioner.unit == "claim" else {}
+            found = felm_rows.read_claims(Path(self._claims), rows) if self._questioner.unit == "claim" else {}
             claims = {row.index: found[row.index] for row in judged if row.index in found}
         if claims:
-            self.config.metadata["claims_from"] = provenance(claims.values())
-        render, texts = self._renderer(), reference_texts(self._references, rows)
+            self.config.metadata["claims_from"] = felm_rows.provenance(claims.values())
+        render, texts = self._renderer(), felm_rows.reference_texts(self._references, rows)
         docs = [self._document(row, claims.get(row.index), render, texts(row)) for row in rows]
         if caution := " ".join(self._cautions(docs, claims)):
             self.config.metadata["caution"] = caution

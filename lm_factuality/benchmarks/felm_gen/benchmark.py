@@ -108,7 +108,7 @@ _NOTE = "Error rates of the models' own answers to FELM's prompts, as the judge 
 
 def sections(chosen: Chosen) -> Sequence[Markup]:
     entries = chosen.of_kind("felm_gen")
-    labels = {f"segment_error_rate_{domain}": label for domain, label in table4().domains.items()}
+    labels = {f"segment_error_rate_{domain}": label for domain, label in table4()["domains"].items()}
     named = [replace(score, label=labels[score.name]) for score in SCORES if score.name in labels]
     return [scores_section(chosen, "felm_gen", note=_NOTE), render(f"{__package__}/page.html", entries=entries, scores=named)]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.benchmarks.felm.judging import BASELINES, flagged
+from lm_factuality.benchmarks.felm.judging import baselines
 from lm_factuality.benchmarks.felm.metrics import Counts, count, pool, to_report
 from lm_factuality.benchmarks.felm.rows import FelmRow, read_rows
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_outputs, judge_response, read_outputs
@@ -39,7 +39,7 @@ def test_the_file_is_the_published_one(rows: list[FelmRow]) -> None:
 
 def test_flagging_everything_gives_the_known_f1(rows: list[FelmRow]) -> None:
     responses = judge_outputs(rows, {}, "paper")
-    everything, nothing, at_random = (pool(flagged(responses, flag(responses)), "segment") for flag in BASELINES.values())
+    everything, nothing, at_random = (pool(each, "segment") for each in baselines(responses).values())
     assert round(100 * everything.f1, 1) == 30.2
     assert everything.balanced_accuracy == 0.5
     assert nothing == Counts(0, 0, 787, 3639)
