@@ -8,8 +8,7 @@ from typing import Any
 from lm_factuality.benchmarks.asked import Item, People, Unit, load_questions
 from lm_factuality.benchmarks.audit import MORE_TOKENS, OTHER_REQUEST, Expected, impossible_logprob, requests_of
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample
-from lm_factuality.benchmarks.factor import metrics
-from lm_factuality.benchmarks.factor.compare import AccuracyAndPerplexity
+from lm_factuality.benchmarks.factor import compare, metrics
 from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW, parse_corpus
 from lm_factuality.benchmarks.factor.joining import AUTHORS, DOLA, Join
 from lm_factuality.benchmarks.factor.load import load_corpus
@@ -213,7 +212,7 @@ BENCHMARK = Benchmark(
     instance=instance,
     notes=notes,
     floor=floor,
-    comparison=AccuracyAndPerplexity(),
+    comparison=compare,
     audit=FactorAudit,
     sources=SOURCES,
     former_mark="acc_bytes",

@@ -4,7 +4,7 @@ and a table."""
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Any, cast
+from typing import Any
 
 from pydantic import BaseModel, StrictFloat, StrictInt
 
@@ -22,30 +22,6 @@ COLUMNS = (
     *("#T/(T+F)", "#95% interval", "#worst / best"),
 )
 _NAMES = {tally.RIGHT: "right", tally.WRONG: "wrong", tally.WEIGHTED: "all (weighted)", tally.POOLED: "all (pooled)"}
-
-
-def to_summary(docs: Sequence[Mapping[str, Any]], verdicts: Sequence[tally.Record]) -> dict[str, Any]:
-    """``subsets`` (right, wrong, weighted, pooled), each with counts, shares, accuracy, its 95% interval (bootstrap over
-    documents) and its value if every unscored generation were false, or true; how often the model is right over all ``pairs``;
-    how many ``rows`` were judged; how many generations are ``unscored``, and why; and why the weighted accuracy is
-    ``not_defined``."""
-    tallies = [tally.tally_row(doc, verdict) for doc, verdict in zip(docs, verdicts, strict=True)]
-    totals, documents = tally.add(tallies), tally.by_document(tallies)
-    reasons = Counter(reason for verdict in verdicts for reason in verdict["reasons"] if reason is not None)
-    without = Counter(str(doc["no_fact"]) for doc in docs if doc["no_fact"])
-    groups = Counter(each.group for each in tallies if sum(each.counts))
-    return {
-        "subsets": {subset: _subset(subset, totals, documents, groups) for subset in tally.SUBSETS},
-        "pairs": {"right": int(totals.pairs_right), "all": int(totals.pairs), "share_right": defined(totals.weight)},
-        "rows": {
-            "all": len(docs),
-            "judged": sum(groups.values()),
-            "without_fact": dict(without.most_common()),
-            "unsplit": groups[tally.UNSPLIT],
-        },
-        "unscored": {"generations": sum(reasons.values()), "reasons": dict(reasons.most_common())},
-        "not_defined": totals.why_undefined() or None,
-    }
 
 
 def _subset(subset: str, totals: tally.Totals, documents: Sequence[Sequence[float]], groups: Mapping[str, int]) -> dict[str, Any]:
@@ -69,39 +45,12 @@ def _subset(subset: str, totals: tally.Totals, documents: Sequence[Sequence[floa
     }
 
 
-def to_table(summary: Mapping[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]:
-    rows = [_row(_NAMES[subset], summary["subsets"][subset]) for subset in tally.SUBSETS]
-    pairs, kinds, unscored = summary["pairs"], summary["rows"], summary["unscored"]
-    notes = [
-        f"Right: the model's mean log-probability per token is higher for the true completion than for the false one; so in "
-        f"{shown(pairs['share_right'])} of {pairs['all']} pairs, by which 'weighted' weighs.",
-        "Intervals: percentile bootstrap over documents. Worst / best: if every unscored generation were false, or true.",
-        "A judge that reads no prompt, such as the lexical one, knows the row's own two wordings alone: to it a generation that "
-        "states or violates the fact in other words is neutral.",
-    ]
-    if summary["not_defined"]:
-        notes.append(f"No weighted accuracy: {summary['not_defined']}.")
-    if kinds["without_fact"]:
-        notes.append(f"Rows without a minimal fact: {_listed(kinds['without_fact'])}")
-    if kinds["unsplit"]:
-        notes.append(f"Rows of which it is not known whether the model is right: {kinds['unsplit']}, in 'pooled' alone")
-    if unscored["reasons"]:
-        notes.append(f"Unscored generations: {_listed(unscored['reasons'])}")
-    return COLUMNS, rows, notes
-
-
 def _row(name: str, subset: Mapping[str, Any]) -> list[str]:
     of_marks, shares = [subset[each] for each in (*facts.MARKS, "unscored") if each in subset], subset["shares"]
     counts = [str(sum(of_marks)), str(subset["unscored"])] if of_marks else ["", ""]
-    return [
-        name,
-        str(subset["rows"]),
-        *counts,
-        *(shown(shares[mark]) for mark in ("neutral", facts.TRUE, facts.FALSE)),
-        shown(subset["accuracy"]),
-        interval(subset["interval"]),
-        f"{shown(subset['worst'])} / {shown(subset['best'])}",
-    ]
+    figures = [*(shown(shares[mark]) for mark in ("neutral", facts.TRUE, facts.FALSE)), shown(subset["accuracy"])]
+    ends = f"{shown(subset['worst'])} / {shown(subset['best'])}"
+    return [name, str(subset["rows"]), *counts, *figures, interval(subset["interval"]), ends]
 
 
 def _listed(counts: Mapping[str, int]) -> str:
@@ -168,10 +117,43 @@ class FactorGeneration:
         return _record(doc, responses, repeat(facts.Mark(None, reason)))
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-        return to_summary(docs, cast(Sequence[tally.Record], verdicts))
+        """``subsets`` (right, wrong, weighted, pooled), each with counts, shares, accuracy, its 95% interval (bootstrap over
+        documents) and its value if every unscored generation were false, or true; how often the model is right over all
+        ``pairs``; how many ``rows`` were judged; how many generations are ``unscored``, and why; and why the weighted accuracy
+        is ``not_defined``."""
+        tallies = [tally.tally_row(doc, verdict) for doc, verdict in zip(docs, verdicts, strict=True)]
+        totals, documents = tally.add(tallies), tally.by_document(tallies)
+        reasons = Counter(reason for verdict in verdicts for reason in verdict["reasons"] if reason is not None)
+        without = Counter(str(doc["no_fact"]) for doc in docs if doc["no_fact"])
+        groups = Counter(each.group for each in tallies if sum(each.counts))
+        judged, unsplit = sum(groups.values()), groups[tally.UNSPLIT]
+        return {
+            "subsets": {subset: _subset(subset, totals, documents, groups) for subset in tally.SUBSETS},
+            "pairs": {"right": int(totals.pairs_right), "all": int(totals.pairs), "share_right": defined(totals.weight)},
+            "rows": {"all": len(docs), "judged": judged, "without_fact": dict(without.most_common()), "unsplit": unsplit},
+            "unscored": {"generations": sum(reasons.values()), "reasons": dict(reasons.most_common())},
+            "not_defined": totals.why_undefined() or None,
+        }
 
     def table(self, summary: Mapping[str, Any]) -> Table:
-        return to_table(summary)
+        rows = [_row(_NAMES[subset], summary["subsets"][subset]) for subset in tally.SUBSETS]
+        pairs, kinds, unscored = summary["pairs"], summary["rows"], summary["unscored"]
+        notes = [
+            f"Right: the model's mean log-probability per token is higher for the true completion than for the false one; so in "
+            f"{shown(pairs['share_right'])} of {pairs['all']} pairs, by which 'weighted' weighs.",
+            "Intervals: percentile bootstrap over documents. Worst / best: if every unscored generation were false, or true.",
+            "A judge that reads no prompt, such as the lexical one, knows the row's own two wordings alone: to it a generation "
+            "that states or violates the fact in other words is neutral.",
+        ]
+        if summary["not_defined"]:
+            notes.append(f"No weighted accuracy: {summary['not_defined']}.")
+        if kinds["without_fact"]:
+            notes.append(f"Rows without a minimal fact: {_listed(kinds['without_fact'])}")
+        if kinds["unsplit"]:
+            notes.append(f"Rows of which it is not known whether the model is right: {kinds['unsplit']}, in 'pooled' alone")
+        if unscored["reasons"]:
+            notes.append(f"Unscored generations: {_listed(unscored['reasons'])}")
+        return COLUMNS, rows, notes
 
 
 FACTOR_GENERATION = FactorGeneration()
@@ -197,16 +179,11 @@ def _subjects(docs: Docs, responses: Sequence[Sequence[str]]) -> list[dict[str, 
     return [mark_subject(doc, sentence) for doc, texts in pairs for sentence in _sentences(doc, texts) if sentence]
 
 
-def _record(doc: Mapping[str, Any], responses: Sequence[str], found: Iterator[facts.Mark]) -> tally.Record:
+def _record(doc: Mapping[str, Any], responses: Sequence[str], found: Iterator[facts.Mark]) -> Verdict:
     sentences = _sentences(doc, responses)
     pairs = zip(sentences, responses, strict=True)
     marks = [next(found) if sentence else facts.Mark(None, facts.why_none(text)) for sentence, text in pairs]
     reasons = [mark.reason for mark in marks]
     unscored = None if any(mark.label for mark in marks) else doc["no_fact"] or (reasons[0] if reasons else "no generation")
-    return {
-        "doc_id": doc["doc_id"],
-        "sentences": list(sentences),
-        "marks": [mark.label for mark in marks],
-        "reasons": reasons,
-        "unscored": unscored,
-    }
+    labels = [mark.label for mark in marks]
+    return {"doc_id": doc["doc_id"], "sentences": sentences, "marks": labels, "reasons": reasons, "unscored": unscored}

@@ -13,7 +13,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, methodcaller
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks.declaration import ACCURACY as _ACCURACY
 from lm_factuality.benchmarks.declaration import SHARE, Score
@@ -25,17 +25,6 @@ WEIGHTED, POOLED = "weighted", "pooled"
 SUBSETS = (RIGHT, WRONG, WEIGHTED, POOLED)
 ACCURACY = "accuracy"
 KINDS = (ACCURACY, *MARKS)  # of scores, in each subset
-
-
-class Record(TypedDict):
-    """The judge's record on a row: of each generation the finished sentence, its mark or None, and why it is None; ``unscored``
-    is the first reason where no generation has a mark."""
-
-    doc_id: str
-    sentences: list[str | None]
-    marks: list[str | None]
-    reasons: list[str | None]
-    unscored: str | None
 
 
 class Counts(NamedTuple):
@@ -151,7 +140,7 @@ def by_document(tallies: Iterable[RowTally]) -> list[list[float]]:
     return list(sums.values())
 
 
-def tally_row(doc: Mapping[str, Any], verdict: Record) -> RowTally:
+def tally_row(doc: Mapping[str, Any], verdict: Mapping[str, Any]) -> RowTally:
     """What a document with its scores (``mean_logprob`` of every choice) and the verdict on it add to the table."""
     means: Sequence[float | None] = doc.get("mean_logprob") or [None] * len(doc["choices"])
     true = means[doc["gold"]] if 0 <= doc["gold"] < len(means) else None
@@ -175,7 +164,7 @@ _SCORES = {score if subset == WEIGHTED else f"{score}_{subset}": (subset, score)
 _BOUNDS = {"accuracy_worst": FALSE, "accuracy_best": TRUE}
 
 
-def row_metrics(doc: Mapping[str, Any], verdict: Record) -> dict[str, Any]:
+def row_metrics(doc: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
     """The tally of one row, under the name of every score that it is part of; ``doc`` holds what the scores say of it."""
     tally = tally_row(doc, verdict)
     right = doc["factor_acc"]

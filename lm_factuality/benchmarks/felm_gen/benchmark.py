@@ -21,9 +21,10 @@ from lm_factuality.benchmarks.felm.page import of_domain, table4
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm_gen import steps
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
-from lm_factuality.benchmarks.felm_gen.metrics import SCORES, Record, row_metrics
+from lm_factuality.benchmarks.felm_gen.metrics import SCORES, row_metrics
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.html import render
+from lm_factuality.harness.generation import Verdict
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import belongs, first_text, keep_verdict, responses_of, verdict_of
 
@@ -34,8 +35,7 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
     config: Mapping[str, Any] = judge if isinstance(judge, dict) else {}
 
     def again(row: Row) -> dict[str, Any]:
-        verdict: Record = row["verdict"]
-        doc, errors = row["doc"], verdict["errors"]
+        doc, verdict, errors = row["doc"], row["verdict"], row["verdict"]["errors"]
         belongs(verdict["index"] == doc["index"] and verdict["domain"] == doc["domain"])
         if errors is not None and len(errors) != len(verdict["segments"]):
             raise ValueError(f"{len(errors)} verdicts on {len(verdict['segments'])} segments")
@@ -46,8 +46,7 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
 
 def unfounded(row: Row, judge: Mapping[str, Any]) -> str | None:
     """What of a record of FELM-gen does not follow, if anything; ``judge`` is the config in the results."""
-    verdict: Record = row["verdict"]
-    doc, (response,) = row["doc"], row["responses"]
+    doc, verdict, (response,) = row["doc"], row["verdict"], row["responses"]
     problem = steps.no_answer(response)
     none, unscored = steps.why_none(problem)
     if verdict["no_answer"] != none:
@@ -59,7 +58,7 @@ def unfounded(row: Row, judge: Mapping[str, Any]) -> str | None:
     return _wrong_cut(steps.to_answer(response), doc["domain"], verdict, judge) or _wrong_marks(verdict, judge)
 
 
-def _wrong_cut(answer: str, domain: str, verdict: Record, judge: Mapping[str, Any]) -> str | None:
+def _wrong_cut(answer: str, domain: str, verdict: Verdict, judge: Mapping[str, Any]) -> str | None:
     """Segments are the answer, whole and in order; where rules cut, they are those of the rules."""
     segments = verdict["segments"]
     if verdict["cut_by"] == "judge":
@@ -72,7 +71,7 @@ def _wrong_cut(answer: str, domain: str, verdict: Record, judge: Mapping[str, An
     return None if is_cut else "its segments are not those of the response"
 
 
-def _wrong_marks(verdict: Record, judge: Mapping[str, Any]) -> str | None:
+def _wrong_marks(verdict: Verdict, judge: Mapping[str, Any]) -> str | None:
     outputs, errors, reason = verdict["outputs"], verdict["errors"], verdict["unscored"]
     if (errors is None) != isinstance(reason, str):
         return "it has errors and a reason why it has none, or neither"
@@ -132,10 +131,8 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         margin,
         (doc["domain"],),
         {
-            "segments": record["segments"],
-            "errors": errors,
+            **{"segments": record["segments"], "errors": errors, "answer": responses_of(sample)[0]},
             "unscored": record["unscored"] or record["no_answer"],
-            "answer": responses_of(sample)[0],
         },
         parts,
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -35,7 +35,7 @@ class _Item:
 class FelmGen:
     """``lm_factuality.harness.generation.Generation`` for FELM's prompts. A document has ``index``, ``domain``, ``prompt`` and
     ``reference_texts``, and one response. A record has its segments and for each the type of its error or null (``errors``), or
-    ``no_answer`` or ``unscored`` with the reason; and the judge's ``outputs``."""
+    ``no_answer`` or ``unscored`` with the reason; who cut it (``cut_by``, ``cut_refused``); and the judge's ``outputs``."""
 
     name = "felm_gen"
     kinds = ("marks",)
@@ -74,7 +74,7 @@ class FelmGen:
         return _record(item, item.by_rules, Marks(None, reason), [])
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-        return metrics.summarise(cast(Sequence[metrics.Record], verdicts))
+        return metrics.summarise(verdicts)
 
     def table(self, summary: Mapping[str, Any]) -> Table:
         rates = ("#segments wrong", "#95% interval", "#responses wrong", "#95% interval ")
@@ -117,7 +117,7 @@ def _mark_subjects(items: Sequence[_Item], cuts: Sequence[Cut | None]) -> list[d
     return [steps.mark_subject(item.doc, cut.segments) for item, cut in zip(items, cuts, strict=True) if cut is not None]
 
 
-def _record(item: _Item, cut: Cut | None, marks: Marks, outputs: list[str]) -> metrics.Record:
+def _record(item: _Item, cut: Cut | None, marks: Marks, outputs: list[str]) -> Verdict:
     none, unscored = why_none(item.problem)
     return {
         "index": item.doc["index"],

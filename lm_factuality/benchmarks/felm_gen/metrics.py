@@ -7,32 +7,19 @@ right. What is no answer is in neither: there is nothing in it to be wrong."""
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any
 
 from lm_factuality.benchmarks.declaration import ERROR_RATE, Score
 from lm_factuality.benchmarks.felm.rows import DOMAINS
 from lm_factuality.benchmarks.felm_gen.steps import TYPES, UNTYPED
 from lm_factuality.ground.statistics import Aggregation, defined, how_many, interval_of, pooled, pooled_interval, pooled_stderr
+from lm_factuality.harness.generation import Verdict
 
 ALL = "ALL"
 LEVELS = ("segment", "response")
 ERROR_KINDS = (*TYPES, UNTYPED)
 _BOUNDS = ("worst", "best")
-
-
-class Record(TypedDict):
-    """What the judge's record says of a response: its ``segments`` and for each the type of its error or None (``errors``), or
-    why there are no errors: ``no_answer``, or ``unscored`` with the reason; who cut it; and the judge's ``outputs``."""
-
-    index: str
-    domain: str
-    segments: list[str]
-    errors: list[str | None] | None
-    no_answer: str | None
-    unscored: str | None
-    cut_by: str | None
-    cut_refused: str | None
-    outputs: list[str]
+_CUTS = {"cut_by": "cut_by", "cuts_refused": "cut_refused"}  # of a summary and of a record
 
 
 def error_rate(totals: Sequence[float]) -> float:
@@ -40,7 +27,7 @@ def error_rate(totals: Sequence[float]) -> float:
     return totals[0] / totals[1] if totals[1] else math.nan
 
 
-def summarise(verdicts: Sequence[Record]) -> dict[str, Any]:
+def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """``{"ALL" or a domain: {"responses", "scored", "no_answer", "unscored", "segment" and "response": {errors, units,
     error_rate, stderr, interval, worst, best}, "error_types": {kind: segments}}}``; beside them why there is no verdict
     (``unscored``) or no answer (``no_answer``), and by whom the responses were cut (``cut_by``, ``cuts_refused``). Intervals
@@ -48,11 +35,8 @@ def summarise(verdicts: Sequence[Record]) -> dict[str, Any]:
     rows = [(verdict["domain"], row_metrics(verdict)) for verdict in verdicts]
     names = (ALL, *sorted({domain for domain, _ in rows}))
     counted = {key: _count(row[key] for _, row in rows) for key in ("unscored", "no_answer")}
-    counted |= {name: _count(verdict[key] for verdict in verdicts) for name, key in _CUTS}
+    counted |= {name: _count(verdict[key] for verdict in verdicts) for name, key in _CUTS.items()}
     return {name: _of([row for domain, row in rows if name in (ALL, domain)]) for name in names} | counted
-
-
-_CUTS: tuple[tuple[str, Literal["cut_by", "cut_refused"]], ...] = (("cut_by", "cut_by"), ("cuts_refused", "cut_refused"))
 
 
 def _of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -87,7 +71,7 @@ def _count(values: Iterable[str | None]) -> dict[str, int]:
     return dict(Counter(value for value in values if value is not None).most_common())
 
 
-def row_metrics(verdict: Record) -> dict[str, Any]:
+def row_metrics(verdict: Verdict) -> dict[str, Any]:
     """The counts of one response, (units with an error, units), under the name of every score that they are part of; a unit is
     a segment or the whole response. A response without a verdict has units in ``worst`` and ``best`` alone."""
     errors, is_unscored = verdict["errors"] or (), verdict["unscored"] is not None and verdict["no_answer"] is None

@@ -9,20 +9,8 @@ from pathlib import Path
 
 from lm_factuality.benchmarks.chosen import series
 from lm_factuality.benchmarks.declaration import Published, Run, Table
-from lm_factuality.benchmarks.factor.compare.agreement import (
-    ACCURACY_SCORE,
-    BYTE,
-    TOKEN,
-    Disagreement,
-    Gain,
-    Point,
-    by_task,
-    disagreements,
-    gains,
-    points_of_figures,
-    points_of_runs,
-    tau,
-)
+from lm_factuality.benchmarks.factor.compare import agreement
+from lm_factuality.benchmarks.factor.compare.agreement import ACCURACY_SCORE, BYTE, TOKEN, Disagreement, Gain, Point
 from lm_factuality.benchmarks.pairs import Pair, written
 from lm_factuality.ground import plots
 from lm_factuality.ground.model_names import family, short_name, size_label
@@ -32,31 +20,21 @@ from lm_factuality.ground.statistics import interval
 _TAU = "Kendall's tau-b of perplexity and accuracy: 1 if the lower perplexity always goes with the higher accuracy, -1 if never."
 
 
-class AccuracyAndPerplexity:
-    """What ``compare`` shows of FACTOR besides accuracies: perplexities on the same corpora, sizes, and gains by retrieval."""
-
-    def tables(self, runs: Sequence[Run], figures: Sequence[Published], source: str) -> list[Table]:
-        found: list[Table] = []
-        measured, notes = points_of_runs(runs)
-        notes += [f"{run.task.task}, {run.label}: {note}" for run in runs if run.task.kind == "perplexity" for note in run.notes]
-        if by_task(measured):
-            found += _agreement("as measured", measured, notes)
-        elif notes:
-            found.append(Table("", (), (), notes))
-        if measured_gains := gains(measured):
-            found.append(_gain_table(measured_gains))
-        published = points_of_figures(figures)
-        if by_task(published):
-            found += _agreement("as published", published, [f"All from {source}"])
-        return found
-
-    def draw(
-        self, runs: Sequence[Run], figures: Sequence[Published], folder: Path, file_format: str
-    ) -> tuple[list[Path], list[str]]:
-        """Figures 2 to 4, as measured or, without runs, as published."""
-        from lm_factuality.benchmarks.factor.compare import draw
-
-        return draw(points_of_runs(runs)[0] or points_of_figures(figures), folder, file_format)
+def tables(runs: Sequence[Run], figures: Sequence[Published], source: str) -> list[Table]:
+    """Perplexities on the same corpora, and gains by retrieval; the published ones out of ``source``."""
+    found: list[Table] = []
+    measured, notes = agreement.points_of_runs(runs)
+    notes += [f"{run.task.task}, {run.label}: {note}" for run in runs if run.task.kind == "perplexity" for note in run.notes]
+    if agreement.by_task(measured):
+        found += _agreement("as measured", measured, notes)
+    elif notes:
+        found.append(Table("", (), (), notes))
+    if gains := agreement.gains(measured):
+        found.append(_gain_table(gains))
+    published = agreement.points_of_figures(figures)
+    if agreement.by_task(published):
+        found += _agreement("as published", published, [f"All from {source}"])
+    return found
 
 
 def _with_stderr(value: float | None, stderr: float | None, digits: int) -> str:
@@ -67,7 +45,7 @@ def _with_stderr(value: float | None, stderr: float | None, digits: int) -> str:
 
 def _agreement(title: str, points: Sequence[Point], notes: Sequence[str]) -> Iterator[Table]:
     """Perplexities beside accuracies, how far the two rank models alike, and every pair on which they do not."""
-    groups = by_task(points)
+    groups = agreement.by_task(points)
     rows, taus = [], [_TAU]
     for task, members in groups.items():
         for point in sorted(members, key=lambda point: -point.accuracy):
@@ -75,11 +53,11 @@ def _agreement(title: str, points: Sequence[Point], notes: Sequence[str]) -> Ite
             numbers = [_with_stderr(*each) for each in ((point.accuracy, point.stderr, 1), *likely)]
             rows.append((task, point.model, *numbers, "" if point.num_tokens is None else f"{point.num_tokens:,}"))
         for unit in (TOKEN, BYTE):
-            value, count = tau(members, unit)
+            value, count = agreement.tau(members, unit)
             if value is not None:
                 taus.append(f"{task}: {value:.2f} over {count} models, perplexity per {unit}")
         taus += [f"{task}: {warning}" for warning in _cautions(members)]
-    pairs = [pair for members in groups.values() for pair in disagreements(members)]
+    pairs = [pair for members in groups.values() for pair in agreement.disagreements(members)]
     taus += [] if pairs else ["No pair of models on which the two disagree."]
     columns = ("task", "model", "#factor_acc", "#perplexity", "#byte perplexity", "#tokens")
     yield Table(f"\nAccuracy and perplexity on one corpus, {title}", columns, rows, [*taus, *notes])
@@ -138,10 +116,11 @@ def _pair_row(pair: Disagreement) -> tuple[str, ...]:
 _ACCURACY = "FACTOR accuracy, %"
 
 
-def draw(points: Sequence[Point], folder: Path, file_format: str = "png") -> tuple[list[Path], list[str]]:
-    """Writes ``TASK_by_perplexity``, ``TASK_by_size`` and, where models were run both ways, ``TASK_retrieval_gain`` for each
-    corpus into ``folder``; returns the files and a note on every model that is not drawn by size for want of one. A plot of an
+def draw(runs: Sequence[Run], figures: Sequence[Published], folder: Path, file_format: str) -> tuple[list[Path], list[str]]:
+    """Figures 2 to 4, as measured or, without runs, as published: writes ``TASK_by_perplexity``, ``TASK_by_size`` and, where
+    models were run both ways, ``TASK_retrieval_gain`` for each corpus into ``folder``; returns the files and a note on every model that is not drawn by size for want of one. A plot of an
     earlier call is replaced, nothing else is touched. Raises DataError: ``folder`` is a file or cannot be written to."""
+    points = agreement.points_of_runs(runs)[0] or agreement.points_of_figures(figures)
     written, notes = [], []
     for task in sorted({point.task for point in points}):
         here = [point for point in points if point.task == task]
@@ -152,7 +131,7 @@ def draw(points: Sequence[Point], folder: Path, file_format: str = "png") -> tup
         sized = [_point(point, Dot(point.size)) for point in here if point.size is not None]
         if sized:
             drawn["by_size"] = scatter(task, "parameters", _ACCURACY, sized, by_size=True)
-        if gained := gains(here):
+        if gained := agreement.gains(here):
             rows = [
                 (
                     f"{short_name(gain.with_it.model)}: {gain.without.accuracy:.1f} to {gain.with_it.accuracy:.1f}",
