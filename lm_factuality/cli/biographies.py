@@ -14,10 +14,10 @@ from judges.inference import Once, load_entailment
 from lm_factuality.benchmarks.biographies.citations import find_splitter, judge_citations, summarise_citations, to_record
 from lm_factuality.benchmarks.biographies.generations import query_of, read_generations, read_names
 from lm_factuality.benchmarks.biographies.types import Record, read_lines
-from lm_factuality.benchmarks.biographies.viewer import write_page
+from lm_factuality.benchmarks.biographies.viewer import build_page
 from lm_factuality.ground.console import percent, print_table
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.ground.files import write_json, write_lines
+from lm_factuality.ground.files import write_json, write_lines, write_text
 from lm_factuality.retrieval.build import open_index
 
 _QUERIES = 256  # at a time
@@ -124,7 +124,7 @@ def page(parsed: argparse.Namespace) -> int:
     title = parsed.title or f"Biographies: {parsed.verdicts.parent.resolve().name}"
     protocol = parsed.protocol or _protocol(lines, parsed.verdicts)
     linking = " and ".join(sorted({each.linking for each in lines if each.linking})) or None
-    write_page(parsed.out, [each.judged for each in lines], title, protocol, linking)
+    write_text(parsed.out, build_page([each.judged for each in lines], title, protocol, linking))
     size = parsed.out.stat().st_size / 2**20
     sys.stdout.write(f"{len(lines)} responses in {parsed.out} ({size:.1f} MiB)\n")
     return 0

@@ -20,10 +20,10 @@ from lm_factuality.benchmarks.biographies.judging import AMBIGBIO
 from lm_factuality.benchmarks.biographies.scores import score
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.biographies.types import read_lines as read_verdicts
-from lm_factuality.benchmarks.biographies.viewer import write_page
+from lm_factuality.benchmarks.biographies.viewer import build_page
 from lm_factuality.benchmarks.chosen import Figure, figure
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.files import write_lines
+from lm_factuality.ground.files import write_lines, write_text
 from lm_factuality.ground.records import read_lines, to_model
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.run import run
@@ -114,7 +114,8 @@ def judge_sample(output: Path) -> JudgedSample:
     write_lines(output / VERDICTS, (json.dumps(record, ensure_ascii=False) for record in records))
     judged = [each.judged for each in read_verdicts(output / VERDICTS)]
     settings = AMBIGBIO.settings
-    write_page(output / PAGE, judged, "Biographies of the sample, judged offline", settings.protocol, settings.linking)
+    page = build_page(judged, "Biographies of the sample, judged offline", settings.protocol, settings.linking)
+    write_text(output / PAGE, page)
     measures = compare_with_truth(judged, read_truth(sample / "sample_ambigbio_truth.jsonl"))
     return JudgedSample(len(judged), measures, output / PAGE, output / VERDICTS)
 

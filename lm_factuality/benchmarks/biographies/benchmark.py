@@ -12,7 +12,7 @@ from lm_factuality.benchmarks.biographies.judging import AmbigBio, generation
 from lm_factuality.benchmarks.biographies.recount import PEOPLE, recount
 from lm_factuality.benchmarks.biographies.summary import SCORES
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
-from lm_factuality.benchmarks.biographies.viewer import align, build_page, page_content, statuses
+from lm_factuality.benchmarks.biographies.viewer import align, build_page, statuses
 from lm_factuality.benchmarks.chosen import Chosen, Entry
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Sample, Samples, answered
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
@@ -76,7 +76,7 @@ def _judged_texts(entry: Entry) -> str:
     metadata = entry.result.metadata
     linking = str(metadata["linking"]) if "linking" in metadata else None
     title = f"{entry.model.label}, {entry.result.task}"
-    return build_page(page_content(biographies, title, str(metadata.get("protocol", "paper")), linking))
+    return build_page(biographies, title, str(metadata.get("protocol", "paper")), linking)
 
 
 SAMPLES = Samples(

@@ -19,33 +19,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from lm_factuality.benchmarks.declaration import wrong_metrics
-from lm_factuality.benchmarks.factor.corpus import (
-    LOADERS,
-    PAPER_WINDOW,
-    Column,
-    Columns,
-    Corpus,
-    Joined,
-    TableYaml,
-    Window,
-    metadata_of,
-    null_as_text,
-    read_yaml,
-    to_corpus,
-    wrong_join,
-)
+from lm_factuality.benchmarks.factor import corpus as factor_corpus
+from lm_factuality.benchmarks.factor import rows as factor_rows
+from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW, Column, Columns, Corpus, Joined, TableYaml, Window, metadata_of
 from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN, Join
 from lm_factuality.benchmarks.factor.load import Loaded, column_names, find_table, table_rows
-from lm_factuality.benchmarks.factor.rows import (
-    HALF_A_PAIR,
-    NO_TEXT,
-    REPLACEMENT,
-    SURROGATE,
-    WRONGLY_DECODED,
-    Row,
-    cell_text,
-    encodable,
-)
+from lm_factuality.benchmarks.factor.rows import HALF_A_PAIR, NO_TEXT, REPLACEMENT, SURROGATE, WRONGLY_DECODED, Row
 from lm_factuality.benchmarks.perplexity.benchmark import SCORES
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.settings import Strict
@@ -65,7 +44,7 @@ class _Metadata(BaseModel):
     window: Window = PAPER_WINDOW
     stride: Annotated[
         Annotated[int, Field(ge=1)] | None,
-        BeforeValidator(null_as_text),
+        BeforeValidator(factor_corpus.null_as_text),
         Field(description="a number of tokens, at least 1, or null for half of the window"),
     ] = None
 
@@ -87,37 +66,35 @@ class _RowsYaml(_TextsYaml):
 
 @dataclass(frozen=True)
 class TextCorpus:
-    """A perplexity YAML, checked.
-
-    ``table`` says where its file lies; ``from_rows`` that its rows are FACTOR examples, whose documents are to be rebuilt;
-    ``text`` is the column of texts otherwise. ``window`` is the number of tokens that a model sees at once (None: as many as it
-    can), ``stride`` how many of them are scored in each window after the first (None: half of the window)."""
+    """A perplexity YAML, checked. ``table`` says where its file lies, and how many tokens a model sees at once (its ``window``,
+    None: as many as it can); ``from_rows`` that its rows are FACTOR examples, whose documents are to be rebuilt; ``text`` is the
+    column of texts otherwise; ``stride`` how many tokens are scored in each window after the first (None: half of the window)."""
 
     table: Corpus
     from_rows: bool
-    text: str = "text"
-    window: int | None = PAPER_WINDOW
-    stride: int | None = None
+    text: str
+    stride: int | None
 
 
 def parse_texts(config: Mapping[str, Any]) -> TextCorpus:
     """The corpus that the config of a perplexity task describes. Raises ConfigError: every key that is wrong."""
     from_rows = metadata_of(config).get("documents_of") is not None
-    yaml = read_yaml(_RowsYaml if from_rows else _TextsYaml, config, _problems(config, metadata_of(config)))
+    yaml = factor_corpus.read_yaml(_RowsYaml if from_rows else _TextsYaml, config, _problems(config, metadata_of(config)))
     metadata = yaml.metadata or _Metadata()
     given: Columns | _TextColumns = metadata.columns or _TextColumns()
     columns, text = (Columns(doc_id=given.doc_id), given.text) if isinstance(given, _TextColumns) else (given, "text")
-    is_file = from_rows and str(metadata.documents_of).lower().endswith(tuple(LOADERS.values()))
+    is_file = from_rows and str(metadata.documents_of).lower().endswith(tuple(factor_corpus.LOADERS.values()))
     source = None if is_file else metadata.documents_of
     path = metadata.documents_of if is_file else yaml.dataset_path
     join = metadata.rule(source) if isinstance(metadata, _RowsMetadata) else Join()
-    table = to_corpus(yaml, config, path, source=source, columns=columns, window=metadata.window, join=join)
-    return TextCorpus(table, from_rows, text, metadata.window, metadata.stride)
+    settings = {"source": source, "columns": columns, "window": metadata.window, "join": join}
+    table = factor_corpus.to_corpus(yaml, config, path, **settings)
+    return TextCorpus(table, from_rows, text, metadata.stride)
 
 
 def _problems(config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[str]:
     yield from wrong_metrics(SCORES, config.get("metric_list"))
-    yield from wrong_join(config)
+    yield from factor_corpus.wrong_join(config)
     documents_of = metadata.get("documents_of")
     if documents_of and config.get("dataset_path"):
         yield "dataset_path and metadata.documents_of both name the texts; keep one"
@@ -202,10 +179,10 @@ def _texts(corpus: TextCorpus, table: Table) -> list[Document]:
             )
     documents = []
     for number, record in enumerate(table.records):
-        value = cell_text(record.values.get(corpus.text))
+        value = factor_rows.cell_text(record.values.get(corpus.text))
         problem = f"the text {NO_TEXT}" if value is None else _unscorable(value)
-        cluster = cell_text(record.values.get(doc_id)) or f"document {number}"
-        documents.append(Document(record.location, cluster, encodable(value), problem))
+        cluster = factor_rows.cell_text(record.values.get(doc_id)) or f"document {number}"
+        documents.append(Document(record.location, cluster, factor_rows.encodable(value), problem))
     return documents
 
 

@@ -27,7 +27,7 @@ class PerplexityTask(SuiteTask):
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
         self._corpus = parse_texts(config)
-        window = self._corpus.window
+        window = self._corpus.table.window
         half = window // 2 if window else None
         own = {"output_type": "loglikelihood_rolling", "doc_to_text": "", "doc_to_target": "doc_id"}
         return Settings(own, {"window": window, "stride": self._corpus.stride or half})
@@ -52,7 +52,7 @@ class PerplexityTask(SuiteTask):
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
         # The stride as the YAML gives it: half of a window is half of a smaller one too, where the model has less.
-        arguments = (doc["text"], self._corpus.window, self._corpus.stride)
+        arguments = (doc["text"], self._corpus.table.window, self._corpus.stride)
         return [Instance(rolling.REQUEST_TYPE, doc, arguments, 0, **without_chat(kwargs))]
 
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def test_scores_and_summary_are_those_of_the_metrics():
 
 def test_long_texts_are_written_once():
     evidence = "A passage that many facts share. " * 50
-    page = build_page(page_content([biography(str(number), evidence=evidence) for number in range(30)], "Set"))
+    page = build_page([biography(str(number), evidence=evidence) for number in range(30)], "Set")
     assert page.count(evidence) == 2  # one for each of the two pages
 
 

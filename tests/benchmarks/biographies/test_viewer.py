@@ -8,7 +8,7 @@ import time
 import pytest
 
 from lm_factuality.benchmarks.biographies.types import to_record
-from lm_factuality.benchmarks.biographies.viewer import write_page
+from lm_factuality.benchmarks.biographies.viewer import build_page
 from lm_factuality.ground.errors import DataError
 from tests.conftest import run_command
 from tests.report.conftest import HOSTILE, abstention, biography, browser
@@ -26,7 +26,7 @@ FALSE = biography("3", "Di Falk", outcomes=(("supported", "not_supported"), ("no
 def open_page(browser, tmp_path):
     def open_it(*biographies, title="A set"):
         path = tmp_path / "page.html"
-        write_page(path, biographies, title)
+        path.write_text(build_page(biographies, title), encoding="utf-8")
         browser.get_log("performance"), browser.get_log("browser")
         browser.get(path.as_uri())
         return browser

@@ -4,19 +4,17 @@ which what models wrote can only ever be text."""
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from lm_factuality.benchmarks.biographies.scores import attributed, of_any, score
 from lm_factuality.benchmarks.biographies.summary import Row, summarise, why_unscored
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
-from lm_factuality.ground.files import write_text
 from lm_factuality.ground.html import one_file, read_asset, read_file
 
 Piece: TypeAlias = tuple[str, int]  # a stretch of text, and the number of its sentence, or -1
 
-# In the order in which the page runs them, as one script.
-_SCRIPTS = ("elements", "marks", "facts", "response", "summary", "list", "main")
+# In the order in which the page runs them, as one script, behind elements.js.
+_SCRIPTS = ("marks", "facts", "response", "summary", "list", "main")
 _CITATION = re.compile(r"\[\s*\d+(?:\s*[,;–-]\s*\d+)*\s*\]")
 _CITATIONS_BEHIND = re.compile(r"(?:\s*\[\s*\d+(?:\s*[,;–-]\s*\d+)*\s*\])+")
 
@@ -123,19 +121,8 @@ def _response(judged: JudgedBiography, row: Row, texts: Texts, protocol: str) ->
     }
 
 
-def write_page(
-    path: Path, biographies: Sequence[JudgedBiography], title: str, protocol: str = "paper", linking: str | None = None
-) -> None:
-    """Writes the page to ``path``; ``protocol`` and ``linking`` are those that the biographies were judged with. Raises
-    DataError: ``path`` cannot be written."""
-    write_text(path, build_page(page_content(biographies, title, protocol, linking)))
-
-
-def build_page(content: dict[str, Any]) -> str:
-    script = "\n".join(_part(f"{name}.js") for name in _SCRIPTS)
-    page = f"{__package__}/page/page.html"
-    return one_file(page, _part("page.css"), script, title=content["title"], content=content)
-
-
-def _part(name: str) -> str:
-    return read_asset(name) if name == "elements.js" else read_file(f"{__package__}/page/{name}")
+def build_page(biographies: Sequence[JudgedBiography], title: str, protocol: str = "paper", linking: str | None = None) -> str:
+    """The HTML; ``protocol`` and ``linking`` are those that the biographies were judged with."""
+    folder, content = f"{__package__}/page", page_content(biographies, title, protocol, linking)
+    script = "\n".join([read_asset("elements.js"), *(read_file(f"{folder}/{name}.js") for name in _SCRIPTS)])
+    return one_file(f"{folder}/page.html", read_file(f"{folder}/page.css"), script, title=title, content=content)

@@ -88,13 +88,11 @@ def _gain_table(found: Sequence[Gain]) -> Table:
 
 def _cautions(points: Sequence[Point]) -> list[str]:
     found = []
-    counts = {point.num_tokens for point in points}
+    counts, all_alike = {point.num_tokens for point in points}, "only perplexities per byte compare all of them"
     if None in counts:
         found.append("perplexities per token compare only models of one tokenizer, and not all token counts are known")
     elif len(counts) > 1:
-        found.append(
-            "token counts differ, so models have different tokenizers and only perplexities per byte compare all of them"
-        )
+        found.append(f"token counts differ, so models have different tokenizers and {all_alike}")
     if len(windows := {point.window for point in points}) > 1:
         found.append(f"windows differ: {', '.join(sorted(map(str, windows)))} tokens")
     return found
@@ -103,11 +101,8 @@ def _cautions(points: Sequence[Point]) -> list[str]:
 def _pair_row(pair: Disagreement) -> tuple[str, ...]:
     one, other, gap = pair.likelier, pair.righter, pair.gap
     _, _, p, adjusted, _ = written(gap, ACCURACY_SCORE)
-    numbers = (
-        (one.perplexity, other.perplexity, 2),
-        (one.byte_perplexity, other.byte_perplexity, 3),
-        (one.accuracy, other.accuracy, 1),
-    )
+    shown = (("perplexity", 2), ("byte_perplexity", 3), ("accuracy", 1))
+    numbers = [(getattr(one, name), getattr(other, name), digits) for name, digits in shown]
     both = ["" if a is None or b is None else f"{a:.{digits}f} vs {b:.{digits}f}" for a, b, digits in numbers]
     difference = _with_stderr(100 * gap.difference, None if gap.stderr is None else 100 * gap.stderr, 1)
     return (one.task, one.model, other.model, *both, difference, p or "unknown", adjusted, " and ".join(pair.units))
@@ -118,8 +113,8 @@ _ACCURACY = "FACTOR accuracy, %"
 
 def draw(runs: Sequence[Run], figures: Sequence[Published], folder: Path, file_format: str) -> tuple[list[Path], list[str]]:
     """Figures 2 to 4, as measured or, without runs, as published: writes ``TASK_by_perplexity``, ``TASK_by_size`` and, where
-    models were run both ways, ``TASK_retrieval_gain`` for each corpus into ``folder``; returns the files and a note on every model that is not drawn by size for want of one. A plot of an
-    earlier call is replaced, nothing else is touched. Raises DataError: ``folder`` is a file or cannot be written to."""
+    models were run both ways, ``TASK_retrieval_gain`` for each corpus into ``folder``; returns the files and a note on every
+    model whose size is not known. A plot of an earlier call is replaced. Raises DataError: ``folder`` cannot be written to."""
     points = agreement.points_of_runs(runs)[0] or agreement.points_of_figures(figures)
     written, notes = [], []
     for task in sorted({point.task for point in points}):
@@ -143,9 +138,8 @@ def draw(runs: Sequence[Run], figures: Sequence[Published], folder: Path, file_f
         for name, plot in drawn.items():
             plot.figure.suptitle(task, fontsize=11)
             written.append(save_figure(plot.figure, folder / f"{task}_{name}.{file_format}"))
-        notes += [
-            f"{task}, {each.model}: its size is not known, so it is not drawn by size" for each in here if each.size is None
-        ]
+        unsized = [each.model for each in here if each.size is None]
+        notes += [f"{task}, {model}: its size is not known, so it is not drawn by size" for model in unsized]
     return written, notes
 
 
