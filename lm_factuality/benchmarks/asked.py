@@ -66,12 +66,10 @@ class Unit:
 
 @dataclass(frozen=True)
 class People:
-    """How people take the judge's place in the samples of a benchmark.
-
-    ``items`` is everything that a sample asks of people; empty where no score of it depends on the judge. ``relabel`` is the
-    sample as it would be if people had been the judge, with the metrics that the benchmark's own ``recount`` finds; None where
-    the answers do not decide them, because one is missing or ``SKIP``. ``unchanged`` are the scores that no answer changes.
-    ``data`` reads a data file of the benchmark, where people are asked about its rows and not about samples."""
+    """How people take the judge's place. ``items`` is everything that a sample asks of people; empty where no score depends on
+    the judge. ``relabel`` is the sample as if people had been the judge, with the metrics that the benchmark's ``recount`` finds;
+    None where an answer is missing or ``SKIP``. ``unchanged`` are the scores that no answer changes. ``data`` reads a data file
+    of the benchmark, where people are asked about its rows and not about samples."""
 
     questions: tuple[Question, ...]
     items: Callable[[TaskResult, Sample], Sequence[Item]] = lambda result, sample: ()

@@ -1,7 +1,6 @@
-"""What a benchmark declares of itself, once: results, report, exports, comparisons and leaderboards read it here.
-
-A benchmark is a folder below ``lm_factuality/benchmarks`` (or of another package, see ``docs/add_a_benchmark.md``) whose module
-``benchmark`` holds a ``Benchmark`` called ``BENCHMARK``."""
+"""What a benchmark declares of itself, once: results, report, exports, comparisons and leaderboards read it here. A benchmark is
+a folder here (or of another package, see ``docs/add_a_benchmark.md``) whose module ``benchmark`` holds a ``Benchmark`` called
+``BENCHMARK``."""
 
 from __future__ import annotations
 
@@ -68,13 +67,11 @@ def interval_of(measure: Measure | None, value: float, stderr: float, n: int) ->
 
 @dataclass(frozen=True)
 class Score:
-    """A number that the tasks of a benchmark report.
-
-    ``name`` is lm_eval's; one that ends in ``*`` stands for all that begin so. ``aggregation`` makes it of the values of all
-    rows. ``measure`` is None for counts, worst and best cases. ``label`` is what tables call it, empty for what they do not show.
-    ``higher`` says whether higher is better, None if neither is. A value is shown ``times`` as large, with ``digits`` decimals
-    and in ``unit``. ``alike`` names a score that two runs must have alike to be compared in this one, such as the number of
-    tokens. ``of_sums`` makes it of ``Samples.sums``."""
+    """A number that the tasks of a benchmark report. ``name`` is lm_eval's; one that ends in ``*`` stands for all that begin so.
+    ``aggregation`` makes it of the values of all rows. ``measure`` is None for counts, worst and best cases. ``label`` is what
+    tables call it, empty for what they do not show. ``higher`` says whether higher is better, None if neither is. A value is
+    shown ``times`` as large, with ``digits`` decimals and in ``unit``. ``alike`` names a score, such as the number of tokens,
+    that two runs must have alike to be compared in this one. ``of_sums`` makes it of ``Samples.sums``."""
 
     name: str
     aggregation: Aggregation

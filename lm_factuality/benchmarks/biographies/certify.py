@@ -1,7 +1,6 @@
-"""Certifying a judge on the released decisions of D-FActScore, each step by itself on what was released before it.
-
-Labels are those of the published pipeline (GPT-3.5 and ChatGPT with whole pages of Wikipedia), not of people; here the judge sees
-the passages that the responses were written from."""
+"""Certifying a judge on the released decisions of D-FActScore, each step by itself on what was released before it. Labels are
+those of the published pipeline (GPT-3.5 and ChatGPT with whole pages of Wikipedia), not of people; here the judge sees the
+passages that the responses were written from."""
 
 import random
 from collections import Counter, defaultdict

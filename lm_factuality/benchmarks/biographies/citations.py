@@ -1,11 +1,10 @@
 """Citation recall and precision (appendix D of the paper; defined in ALCE, section 4 of Gao et al., 2023).
 
 A sentence is supported if it cites and the passages that it cites entail it together: recall is the share of such sentences. A
-citation is precise if its sentence is supported and it is needed: it entails the sentence alone, or the others without it do not.
-
+citation is precise if its sentence is supported and needs it: it entails the sentence alone, or the others without it do not.
 ``fixed`` reads every way in which models cite: ``[1][2]``, ``[1, 2]``, ``[1-3]``, ``[1],[2]``, ``[1]-[3]``, ``[Document 1]``,
-also behind the full stop and in a line of their own, in all lines. ``code`` reads as the authors do with ALCE's scorer: the first
-line only, of a bracket its first number only, three citations a sentence at most, and ``[0]`` as the last passage."""
+also behind the full stop and in a line of their own. ``code`` reads as ALCE's scorer: the first line, of a bracket its first
+number, three citations a sentence at most, and ``[0]`` as the last passage."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -56,10 +55,9 @@ class CitedSentence:
 
 
 def cited_sentences(generation: Generation, protocol: Protocol, split: Splitter = split_sentences) -> list[CitedSentence]:
-    """The sentences of a response as ``protocol`` reads them; ``split`` cuts one line into sentences.
-
-    A thought without an end has none. Under ``code`` a dangling citation leaves the sentence without any, for it is then not
-    supported and none of its citations counts."""
+    """The sentences of a response as ``protocol`` reads them, none of a thought without an end; ``split`` cuts one line into
+    sentences. Under ``code`` a dangling citation leaves the sentence without any: it is not supported, and none of its citations
+    counts."""
     if without_thinking(generation.output) is None:
         return []
     passages = len(generation.passages)

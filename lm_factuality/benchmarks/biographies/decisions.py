@@ -1,12 +1,11 @@
 """Decision files as D-FActScore's authors released them: which facts of each response were supported, and by whose page.
 
 ``decisions`` has the facts as they were decomposed, ``global_decisions`` those that came back from grouping, verified by the page
-of their group's entity; both are lists with an entry a name, null where the model declined. Where one group ends and the next
-begins is not in the files: they have the mean number of groups only (``num_groups``). But the facts of a group follow each other,
-and all that are supported are supported by the group's entity. So a group is a run of facts with one entity: 2.20 runs a response
-of ChatGPT's, where the file states 2.27 groups, and 1.096 of Llama-2-13b's, for 1.098. An unsupported fact between two runs may
-be in either: its group is not known, nor is that of the first fact, which grouping lost. Files that have only the first letter of
-each group's entity say nothing of groups."""
+of their group's entity; both are lists with an entry a name, null where the model declined. Of groups the files state the mean
+number only (``num_groups``). But the facts of a group follow each other, and those supported are supported by the group's entity:
+a group is a run of facts with one entity (2.20 runs a response of ChatGPT's for 2.27 groups, 1.096 of Llama-2-13b's for 1.098).
+Not known is the group of an unsupported fact between two runs, and of the first fact, which grouping lost. Files that have only
+the first letter of each group's entity say nothing of groups."""
 
 import re
 from collections import defaultdict

@@ -2,12 +2,11 @@
 5.1 takes it over), and the individuals that a reader without prior knowledge sees, among whom they are split (section 4.1).
 
 Like the published code, it asks for facts that name whom they are about (``standalone``); ``as_written`` leaves pronouns as they
-are. That code shows the judge the sentence alone, here it sees the text before it as well; and it splits the judge's text at
-every "- ", so that "1990- 1995" is a border between facts, where here the reply is a list.
+are. That code shows the judge the sentence alone, here it sees the text before it; and it splits the judge's text at every "- ",
+also in "1990- 1995", where here the reply is a list.
 
-A judge replies with the numbers of the facts of each individual; each fact is in exactly one group. In table 8 of the paper the
-judge repeats the facts instead, with a line of ``====`` between individuals, and the published code loses the first fact of every
-response, because its prompt ends with that fact's hyphen."""
+A judge replies with the numbers of the facts of each individual; each is in exactly one group. In table 8 of the paper it repeats
+the facts, and the published code loses the first of every response, because its prompt ends with that fact's hyphen."""
 
 import re
 from collections.abc import Mapping, Sequence

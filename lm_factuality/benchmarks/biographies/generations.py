@@ -1,8 +1,7 @@
-"""What a model wrote and the passages it was given: ALCE's JSON, and the documents of lm_eval's samples; and pages, what is
-known of an entity, with the passages nearest to a fact (Retrieve -> LM of Min et al.).
-
-ALCE's files are ``{"data": [row, ...]}`` or a list of rows; JSON lines of rows are read too, each plain or gzipped. A row has
-``question``, ``docs`` (each with ``title`` and ``text``) and, if a model has answered it, ``output``."""
+"""What a model wrote and the passages it was given: ALCE's JSON, and the documents of lm_eval's samples; and pages, what is known
+of an entity, with the passages nearest to a fact (Retrieve -> LM of Min et al.). ALCE's files are ``{"data": [row, ...]}``, a
+list of rows or JSON lines, plain or gzipped. A row has ``question``, ``docs`` (each with ``title`` and ``text``) and, if a model
+has answered it, ``output``."""
 
 import ast
 import json

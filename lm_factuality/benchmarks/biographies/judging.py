@@ -26,11 +26,10 @@ _BYTES = 18  # of a token at most
 
 @dataclass(frozen=True)
 class AmbigBio:
-    """``Generation`` for biographies of ambiguous names. A document has ``index``, ``question``, ``name`` and
-    ``passages`` (each with ``title`` and ``text``), and one response. A record is that of ``types`` with
-    ``index``, ``name``, ``scores`` (None without facts) and ``unscored``. ``knowledge`` is what results call the pages.
-
-    Of the prompts that verify facts, ``verdicts`` and ``verify`` of the judge's config say with which it is asked."""
+    """``Generation`` for biographies of ambiguous names. A document has ``index``, ``question``, ``name`` and ``passages`` (each
+    with ``title`` and ``text``), and one response. A record is that of ``types`` with ``index``, ``name``, ``scores`` (None
+    without facts) and ``unscored``. ``knowledge`` is what results call the pages. ``verdicts`` and ``verify`` of the judge's
+    config say by which prompt facts are verified."""
 
     settings: method.Settings = field(default_factory=method.Settings)
     knowledge: str = DOCUMENTS
@@ -145,11 +144,10 @@ def _with_rules(judged: JudgedBiography) -> JudgedBiography:
 
 
 def most_of(judge: Judge, judged: Sequence[JudgedBiography], settings: method.Settings) -> tuple[Estimate, Estimate]:
-    """What grouping and verifying send at most, whatever the judge makes of responses that are not taken apart yet.
-
-    A sentence has no more facts than ``most_facts``, nor than half as many as the judge may write tokens, for a fact has two
-    words. Each fact is verified by each entity, in each sample, and every reply asked for once more. The facts of a sentence are
-    as long together as what the judge may write."""
+    """What grouping and verifying send at most, whatever the judge makes of responses that are not taken apart yet. A sentence
+    has no more facts than ``most_facts``, nor than half as many as the judge may write tokens, for a fact has two words; together
+    they are as long as what it may write. Each is verified by each entity, in each sample, and every reply asked for once
+    more."""
     tokens = judge.config.decoding.max_tokens + (judge.config.thinking_tokens or 0)  # which may all be of the reply
     grouping = verifying = judge.plan(cut := f"{settings.folder}/group", []).estimate
     for each in judged:

@@ -1,9 +1,8 @@
 """Which entity an individual is: the one whose page supports most of the facts of its group (equation 1 of the paper).
 
-``greedy`` links each group by itself, as the paper's results do, so that two groups may have one entity; of entities that support
-equally many facts it takes the one retrieved earlier, or under ``protocol: code``, as the published code does, the one whose
-title comes first in the alphabet. ``hungarian`` (appendix C.1) gives an entity to one group at most, so that the facts supported
-over all groups are as many as possible; a group that finds none left has no entity."""
+``greedy`` links each group by itself, as the paper's results do, so that two may have one entity; of equals it takes the one
+retrieved earlier or, under ``protocol: code``, as the published code, the first in the alphabet. ``hungarian`` (appendix C.1)
+gives an entity to one group at most, so that most facts are supported; a group that finds none left has no entity."""
 
 from collections.abc import Callable, Mapping, Sequence
 

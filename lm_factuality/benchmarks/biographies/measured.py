@@ -39,10 +39,9 @@ def read_columns(path: Path) -> Columns:
 
 
 def read_people(path: Path, columns: Columns | None = None) -> list[Measured]:
-    """What people measured: CSV with a header and ``columns`` for the model, index or name (or both), and some of the metrics.
-
-    A cell without a value was not measured. Several rows of one response are several people's. Other columns are left alone.
-    Raises DataError: the file cannot be read, a column is missing, or rows are bad; each is named."""
+    """What people measured: CSV with a header and ``columns`` for the model, index or name (or both), and some of the metrics. A
+    cell without a value was not measured; several rows of one response are several people's. Raises DataError: the file cannot be
+    read, a column is missing, or rows are bad; each is named."""
     table, found = read_table(path, csv_rows), []
     problems = list(table.problems)
     for row in table.records:
@@ -57,10 +56,9 @@ def read_people(path: Path, columns: Columns | None = None) -> list[Measured]:
 def read_results(argument: str, default: str | None = None) -> list[Measured]:
     """What the pipeline measured: ``verdicts.jsonl`` of ``lm-factuality judge ambigbio``, JSON lines with ``index`` or ``name``
     and the four metrics (null: not measured) at the top or under ``scores``, or the authors' decision file (index: the place of
-    the name in it, from 0; it has no number of biographies a response).
-
-    ``argument`` is ``FILE`` or ``MODEL=FILE``; without MODEL the responses are a line's own ``model``'s, else the ``default``'s,
-    else called by the name of the file up to its first dot. Raises DataError: the file cannot be read, or lines are bad."""
+    the name in it, from 0; without a number of biographies). ``argument`` is ``FILE`` or ``MODEL=FILE``; else the model is a
+    line's own, the ``default``, or the file's name up to its first dot. Raises DataError: the file cannot be read, or lines are
+    bad."""
     is_named = "=" in argument and not Path(argument).exists()
     model, path = (argument.partition("=")[0], Path(argument.partition("=")[2])) if is_named else (None, Path(argument))
     default = model or default or path.name.split(".")[0]

@@ -1,7 +1,5 @@
-"""The method in order, for many responses at once: a step asks everything that it has to ask of all of them together.
-
-A judge is asked at most once for each sentence, each response and each distinct fact with each entity, for all scores together.
-"""
+"""The method in order, for many responses at once: a step asks everything that it has to ask of all of them together, and a judge
+at most once about each sentence, each response and each distinct fact with each entity, for all scores."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,10 +21,10 @@ ALONE = ("",)  # the entities of a response where they are not told apart: one, 
 
 @dataclass(frozen=True)
 class Settings:
-    """``pages`` is where facts are verified, None for the passages that each response was given; ``linking`` is ``greedy`` or
-    ``hungarian``, ``protocol`` ``paper`` or ``code`` (the authors' choices: ties of entities go to the alphabetically first
-    title, and the first fact of a response is in no group, which may leave one empty). ``facts`` are ``standalone`` (each names
-    whom it is about) or ``as_written``. Raises ConfigError: no such linking, protocol or facts."""
+    """``pages`` is where facts are verified, None for the passages that each response was given; ``linking`` ``greedy`` or
+    ``hungarian``, ``protocol`` ``paper`` or ``code`` (the authors' choices: ties of entities go to the first title in the
+    alphabet, and the first fact of a response is in no group). ``facts`` are ``standalone`` (each names whom it is about) or
+    ``as_written``. Raises ConfigError: no such linking, protocol or facts."""
 
     folder: ClassVar[str] = matrix.FOLDER  # of the prompts
 

@@ -1,8 +1,6 @@
 """Scores of AmbigBio out of its samples, and whether a record follows from the response; and what people are asked in the steps
-of section 4.2: of whom a fact is told, whose page is about whom, and whether a page supports a fact.
-
-A record holds what was read of the judge, not its outputs: what follows from the response (sentences, abstentions, evidence,
-links) is found again, and what only the judge can know is believed."""
+of section 4.2: of whom a fact is told, whose page is about whom, and whether a page supports a fact. A record holds what was read
+of the judge: what follows from the response (sentences, abstentions, evidence, links) is found again, the rest is believed."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace

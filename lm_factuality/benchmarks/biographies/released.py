@@ -1,9 +1,9 @@
 """The authors' figures out of their decision files, and the same without what their script leaves unsaid.
 
 ``code`` gives the released figures: FActScore over the facts as decomposed, D-FActScore over those that came back from grouping
-(the first fact of nearly every response did not), responses of which none came back dropped from its mean. ``fixed`` divides by
-the facts as the paper's definition does: a fact that grouping lost is unscored, one that it made up counts nowhere, a response
-without a fact left is unscored, and the worst and the best case say what all of that could amount to."""
+(the first of nearly every response did not), without responses of which none did. ``fixed`` divides by the facts as the paper
+defines it: a fact that grouping lost is unscored, one that it made up counts nowhere, a response without a fact left is unscored,
+and the worst and the best case say what that could amount to."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -32,11 +32,9 @@ _SAME = 1e-9
 
 def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> dict[str, Any]:
     """The figures as a JSON object: means over responses (``respond_ratio``: over names) as fractions, with intervals that
-    bootstrap the names.
-
-    ``num_biographies`` is the file's own ``num_groups``, which its decisions do not hold; null if it states none. Beside it
-    stands what can be counted: in neighbouring facts that different entities support, ``num_biographies_at_least``. Raises
-    DataError: ``protocol`` is ``code`` and the figures that the file states are not those of its decisions."""
+    bootstrap the names. ``num_biographies`` is the file's own ``num_groups``, null if it states none;
+    ``num_biographies_at_least`` what its decisions show. Raises DataError: ``protocol`` is ``code`` and the figures that the file
+    states are not those of its decisions."""
     answered = [(str(number), each) for number, each in enumerate(decisions.responses) if each is not None]
     per_response: dict[str, Callable[[DecidedResponse], float | None]] = {
         "factscore": factscore,

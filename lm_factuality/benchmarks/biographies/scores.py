@@ -20,14 +20,12 @@ BiographyKind = Literal["one_bio_one_entity", "one_bio_many_entities", "many_bio
 
 @dataclass(frozen=True)
 class Scores:
-    """Of a response with facts.
-
-    Those read from groups are None if the facts could not be grouped; then ``d_factscore_worst`` is 0 and ``d_factscore_best``
-    that of FActScore. ``num_entities`` counts the entities that facts are attributed to (see ``attributed``). ``unscored`` counts
-    the facts without a verdict in FActScore, ``unscored_grouped`` in D-FActScore. ``kind`` is the type of section 2.4; ``other``
-    is what the section does not name: no entity at all, or several biographies of one entity. ``difference`` is FActScore minus
-    D-FActScore, both over the facts that have a verdict in both, so that it is never below 0; under ``protocol: code`` of the two
-    scores as they are. Of ``candidates`` to link with, ``without_page`` have no page."""
+    """Of a response with facts. Those read from groups are None if the facts could not be grouped; then ``d_factscore_worst`` is
+    0 and ``d_factscore_best`` that of FActScore. ``num_entities`` counts the entities that facts are attributed to (see
+    ``attributed``); ``unscored`` the facts without a verdict in FActScore, ``unscored_grouped`` in D-FActScore. ``kind`` is the
+    type of section 2.4; ``other`` is what it does not name: no entity, or several biographies of one. ``difference`` is FActScore
+    minus D-FActScore over the facts that have a verdict in both, so never below 0; under ``protocol: code`` of the scores as they
+    are. Of ``candidates`` to link with, ``without_page`` have no page."""
 
     facts: int
     factscore: float | None
@@ -58,10 +56,8 @@ class Scores:
 
 
 def score(judged: JudgedBiography, protocol: str = "paper") -> Scores | None:
-    """The scores of a response; None if it has no facts (the model abstained, or it could not be taken apart).
-
-    Under ``protocol: code`` the groups lack the first fact, as ``biographies.method`` leaves it out there, so D-FActScore is over
-    the facts in groups, a group without any counts among the biographies, and a response without a fact in a group has no
+    """The scores of a response; None if it has no facts. Under ``protocol: code`` the groups lack the first fact, so D-FActScore
+    is over the facts in groups, a group without any counts among the biographies, and a response without a fact in a group has no
     D-FActScore; a fact is attributed to the entity that supports most facts of the response."""
     if not judged.facts:
         return None

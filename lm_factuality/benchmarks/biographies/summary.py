@@ -56,11 +56,10 @@ def why_unscored(judged: JudgedBiography, scores: Scores | None) -> str | None:
 
 
 def summarise(rows: Sequence[Row]) -> dict[str, Any]:
-    """Each of ``MEANS`` as ``{value, stderr, interval, responses}`` with its 95% interval, as pages show it, and its standard
-    error, both clustered by name, ``factscore`` and ``d_factscore`` with ``worst`` and ``best``; ``respond_ratio``; how many
-    responses, abstentions, unscored ones and their reasons; facts by outcome; responses by type; ``without_page``: of how many
-    ``candidates`` (entities to link with, counted once a response with facts) there is no page, and in how many ``responses``
-    of none. What is not defined is null."""
+    """Each of ``MEANS`` as ``{value, stderr, interval, responses}`` with its 95% interval and standard error, both clustered by
+    name, ``factscore`` and ``d_factscore`` with ``worst`` and ``best``; ``respond_ratio``; responses, abstentions, unscored ones
+    and their reasons; facts by outcome; responses by type; ``without_page``: of how many ``candidates`` (entities to link with)
+    there is no page, and in how many ``responses`` of none. What is not defined is null."""
     scored = [row.scores for row in rows if row.scores is not None]
     kinds = Counter(scores.kind for scores in scored if scores.kind is not None)
     # Of a long reason what is not particular to one response.

@@ -1,7 +1,6 @@
 """What a step did to a response, counted beside the released decisions; and the scores, which are of the sums of the counts.
-
 Facts are matched one to one with released ones by the content words they share, leaving out pronouns and the name asked about,
-which one side may have put in the place of the other. Pairs of facts count for groups, as in Hubert and Arabie (1985)."""
+which may stand for each other. Pairs of facts count for groups, as in Hubert and Arabie (1985)."""
 
 import math
 import re

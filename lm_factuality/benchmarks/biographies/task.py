@@ -90,17 +90,16 @@ class AuthorsPrompt:
 
 
 class AmbigBioTask(JudgedTask):
-    """Built by lm_eval from a YAML that includes ``tasks/ambigbio/_ambigbio.yaml``.
-
-    The metrics are those of ``summary.SCORES``. Samples hold in ``filtered_resps`` the judge's record (see ``judging``).
+    """By a YAML that includes ``tasks/ambigbio/_ambigbio.yaml``. Its metrics are ``summary.SCORES``; samples hold in
+    ``filtered_resps`` the judge's record (see ``judging``).
 
     ``metadata``: ``demonstrations`` (``ambiguous``, ``unambiguous``), ``prompts`` (a checkout of the authors' repository, or a
     prompt in ALCE's format), ``prompt`` (of the checkout: ``with_ambig``, ``no_ambig``, ``careful``; default: that of
-    ``demonstrations``), ``judge``, ``judge_store``, ``generations`` (a file of ALCE's JSON whose questions and passages are used,
-    such as ``lm-factuality retrieve`` writes; default: the published one), ``knowledge`` (an SQLite file of pages; default: the
-    passages themselves), ``linking`` (``greedy``, ``hungarian``), ``facts`` (``standalone``, ``as_written``), ``protocol``
-    (``paper``, ``code``), ``data_dir``. ``dataset_path`` names a file like ``generations``, relative to the YAML. Raises
-    ConfigError, DataError: on construction, if the data, the knowledge or the judge cannot be used."""
+    ``demonstrations``), ``judge``, ``judge_store``, ``generations`` (a file of ALCE's JSON with questions and passages, such as
+    ``lm-factuality retrieve`` writes; default: the published one; ``dataset_path`` names one relative to the YAML), ``knowledge``
+    (an SQLite file of pages; default: the passages), ``linking`` (``greedy``, ``hungarian``), ``facts`` (``standalone``,
+    ``as_written``), ``protocol`` (``paper``, ``code``), ``data_dir``. Raises ConfigError, DataError: on construction, if the
+    data, the knowledge or the judge cannot be used."""
 
     declared = BENCHMARK
     reads = ("generations", "demonstrations", "prompts", "prompt", "knowledge", "linking", "facts", "protocol")

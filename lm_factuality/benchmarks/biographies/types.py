@@ -57,12 +57,10 @@ class Judgement:
 
 @dataclass(frozen=True)
 class JudgedBiography:
-    """A generation with all that was found out about it.
-
-    ``groups`` hold the numbers of the facts of each individual that a reader sees; ``matrix[fact][entity]`` has the judgement of
-    each fact by each of ``entities``; ``links`` the entity of each group (its number), or None. ``abstained`` says that the model
-    declined to answer; ``problem`` why a response could not be judged (both mean: no facts). ``ungrouped`` says why the facts are
-    in no groups, though they have judgements."""
+    """A generation with all that was found out about it. ``groups`` hold the numbers of the facts of each individual that a
+    reader sees; ``matrix[fact][entity]`` has the judgement of each fact by each of ``entities``; ``links`` the entity of each
+    group (its number), or None. ``abstained`` says that the model declined to answer; ``problem`` why a response could not be
+    judged (both mean: no facts); ``ungrouped`` why the facts are in no groups, though they have judgements."""
 
     generation: Generation
     sentences: tuple[str, ...]

@@ -1,9 +1,7 @@
-"""How a prefix and a completion become one text, by a rule with a name.
-
-``delimiter``, for rows of one's own: both as they are, with the delimiter between them where neither brings white space.
-``authors``, for the published files: as the authors' script does, a space that ends the prefix moves to the front of the
-completion, whose own leading spaces go; any other prefix is joined as it is. ``dola``, of the protocol of that name: as DoLa's
-script does, one space more, whatever the two end and begin with."""
+"""How a prefix and a completion become one text. ``delimiter``, for rows of one's own: both as they are, with the delimiter
+between them where neither brings white space. ``authors``, for the published files: as the authors' script does, a space that
+ends the prefix moves to the front of the completion, whose own leading spaces go; any other prefix is joined as it is. ``dola``,
+of the protocol of that name: as DoLa's script does, one space more, whatever the two end and begin with."""
 
 import logging
 import re

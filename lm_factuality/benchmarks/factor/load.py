@@ -61,10 +61,9 @@ class Loaded(Generic[AnyItem]):
 
 
 def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> Loaded[Row]:
-    """All rows of ``corpus``, in file order; a row that cannot be scored keeps its place and says why.
-
-    Lines that cannot be read are left out and named in ``problems``: whoever scores must refuse such a file. Raises ConfigError:
-    columns or templates that the table does not fit. Raises DataError: a file of which nothing can be read."""
+    """All rows of ``corpus``, in file order; one that cannot be scored keeps its place and says why. Lines that cannot be read
+    are left out and named in ``problems``: whoever scores must refuse such a file. Raises ConfigError: columns or templates that
+    the table does not fit. Raises DataError: a file of which nothing can be read."""
     table, provenance = find_table(corpus, data_dir)
     rows = table_rows(corpus, table)
     return Loaded(tuple(rows), {**provenance, "rows": len(rows)}, table.problems)

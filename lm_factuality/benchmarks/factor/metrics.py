@@ -1,8 +1,6 @@
-"""The metrics of the FACTOR tasks, and the floor under accuracies: what a model that knows nothing scores on a row.
-
-Among four choices that is 25% only where they have nothing to do with each other. Edits of one sentence leave that sentence
-between them: it is the likeliest only if each edit happens to make it less likely, one time in eight for edits of different
-words."""
+"""The metrics of the FACTOR tasks, and the floor under accuracies: what a model that knows nothing scores on a row. Among four
+choices that is 25% only where they have nothing to do with each other. Edits of one sentence leave it between them: it is the
+likeliest only if each edit makes it less likely, one time in eight for edits of different words."""
 
 import hashlib
 import math

@@ -26,11 +26,9 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 @dataclass(frozen=True)
 class Row:
-    """One example.
-
-    ``choices`` holds the completion and its contradictions, ``gold`` the index of the completion, ``error_types`` the FACTOR
-    error type of each choice (empty for the completion and where the data does not say), ``doc_id`` what standard errors are
-    clustered by. ``problem`` says why the row cannot be scored, empty if it can."""
+    """One example. ``choices`` holds the completion and its contradictions, ``gold`` the index of the completion, ``error_types``
+    the FACTOR error type of each choice (empty for the completion and where the data does not say), ``doc_id`` what standard
+    errors are clustered by. ``problem`` says why the row cannot be scored, empty if it can."""
 
     location: str
     doc_id: str

@@ -1,16 +1,15 @@
 """Equation 1 of the FACTOR paper, and what stands beside it.
 
-A model is right on a row if the true completion has the highest mean log-probability per token. ``acc`` compares sums,
-``acc_bytes`` means per UTF-8 byte. By the protocol ``paper`` a tie for the highest is not right; by ``code`` it goes to the first
-of equal choices, as in the authors' script, whose first choice is always the true one, so that a model of constant scores gets
-100%. What is not a finite number is unscored by all; in the scripts it would be right. ``dola`` is how papers on decoding score,
-after the script of DoLa (Chuang et al., 2024): sums decide, and a tie is right.
+A model is right on a row if the true completion has the highest mean log-probability per token; ``acc`` compares sums,
+``acc_bytes`` means per UTF-8 byte. By the protocol ``paper`` a tie is not right; by ``code`` it goes to the first of equal
+choices, as in the authors' script, whose first choice is always the true one, so that constant scores get 100%. What is not a
+finite number is unscored by all; in the scripts it would be right. ``dola`` is after the script of DoLa (Chuang et al., 2024):
+sums decide, and a tie is right.
 
-The finer scores change where accuracy does not yet, so small models and small differences show there first. They are defined as
-lm_eval defines its continuous metrics of multiple choice: ``bits_per_byte`` is the information in the true completion, in bits
-per UTF-8 byte; ``choice_prob`` the probability of the true completion given that one of the choices follows, which is the softmax
-of sums (that of means would be no probability); ``brier_score`` the squared distance of those probabilities from certainty of the
-truth (0 to 2)."""
+The finer scores change where accuracy does not yet. As lm_eval defines its continuous metrics: ``bits_per_byte`` is the
+information in the true completion, in bits per UTF-8 byte; ``choice_prob`` its probability given that one of the choices follows,
+the softmax of sums (that of means would be none); ``brier_score`` the squared distance of those probabilities from certainty of
+the truth (0 to 2)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,12 +23,10 @@ NORMALISATIONS = ("factor_acc", "acc", "acc_bytes")  # by tokens, by nothing, by
 
 @dataclass(frozen=True)
 class RowScore:
-    """The outcome of one row.
-
-    ``correct`` maps each normalisation to whether the true completion wins (absent: this normalisation cannot be had); ``leads``
-    says for each choice by how many nats per token the true completion has the higher mean log-probability, or by the protocol
-    ``dola`` by how many nats the higher sum, and ``beaten`` whether that makes it the likelier one (None for the true one);
-    ``finer`` has the finer scores by name; ``unscored`` says why there is no outcome, empty if there is one."""
+    """The outcome of one row. ``correct`` maps each normalisation that can be had to whether the true completion wins; ``leads``
+    says for each choice by how many nats per token the true completion has the higher mean log-probability (by the protocol
+    ``dola`` nats of the sum), and ``beaten`` whether that makes it the likelier one (None for the true one); ``finer`` has the
+    finer scores by name; ``unscored`` says why there is no outcome, empty if there is one."""
 
     correct: dict[str, bool]
     leads: tuple[float | None, ...]

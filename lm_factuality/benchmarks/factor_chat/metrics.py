@@ -1,12 +1,10 @@
 """What a row asks, what a model answers (one of the words that it was offered, or why it is none of them), and the metrics, all
 of the probability that a choice is true.
 
-``statements`` asks about each choice by itself: with all of them in sight, whoever picks the one that is most like the others is
-right in 84 to 91% of FACTOR's rows, since each contradiction was made from the true one by a small edit. ``letters`` shows all
-choices, as exams do, and asks once for each rotation, so that a liking for a letter favours no choice.
-
-By words alone a probability is 0 or 1, so choices are often equal. An equal contradiction makes a row wrong in ``chat_acc`` and
-counts half in ``pairwise_acc`` and ``auroc``."""
+``statements`` asks about each choice by itself: with all in sight, picking the one most like the others is right in 84 to 91% of
+FACTOR's rows. ``letters`` shows all choices, as exams do, once for each rotation, so that a liking for a letter favours none. By
+words alone a probability is 0 or 1, so choices are often equal: that makes a row wrong in ``chat_acc`` and counts half in
+``pairwise_acc`` and ``auroc``."""
 
 import math
 import re

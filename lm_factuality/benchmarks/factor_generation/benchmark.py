@@ -1,8 +1,6 @@
-"""FACTOR in open generation as the rest of the suite knows it, and its scores out of samples.
-
-A record holds what was read of the judge, not its outputs: what follows from the responses is found again, and what only the
-judge can know is believed. People in the judge's place say whether the minimal fact is true, false or not touched on (section
-6.1)."""
+"""FACTOR in open generation as the rest of the suite knows it, and its scores out of samples: what follows from the responses is
+found again, and what only the judge can know is believed. People in the judge's place say whether the minimal fact is true, false
+or not touched on (section 6.1)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

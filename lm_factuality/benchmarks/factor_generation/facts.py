@@ -1,21 +1,16 @@
 """The minimal fact in which a false completion differs from the true one (section 6.1 of the FACTOR paper), and what a judge says
 of a generation: true, false or neutral, or why it is unscored.
 
-The paper's annotators wrote each minimal fact f down by hand. Here it is what the two completions say where they differ: the
-model continues from the prefix and the words that both completions begin with (c in the paper), and f is the first difference, in
-its true and in its false wording. Where they differ from the first word on, c is empty and the model continues from the prefix
-alone.
+The paper's annotators wrote each minimal fact by hand. Here it is the first difference between the two completions, in its true
+and in its false wording; the model continues from the prefix and the words that both begin with (c in the paper), or from the
+prefix alone where there are none. Which false completion is taken the paper does not say: here the first of the row, or of an
+error type, that leaves something to generate.
 
-Which of a row's false completions is taken, the paper does not say. Here it is the first one, in the order of the file, that
-leaves something to generate; or the first such one of an error type, if one is asked for.
-
-A judge sees the stem with what the model made of it, up to the end of the sentence. One that reads no prompt and knows only
-whether passages support a claim (a classifier, the lexical one) is asked twice of each generation: does the finished sentence (to
-word overlap: what the model wrote after the stem) support the true wording of the fact, and does it support the false one? The
-wording with the higher score wins if that score is enough for "supported"; otherwise, and where both score the same, the
-generation is neutral. So a generation that violates the fact in words of its own is neutral to this judge, not false: it sees
-only the row's own false wording. Wordings that do not differ in a content word ("he" and "she", "is" and "is not") are beyond
-word overlap, and their generations are unscored."""
+A judge sees the stem with what the model made of it, up to the end of the sentence. One that knows only whether passages support
+a claim (a classifier, the lexical one) is asked whether the sentence (to word overlap: what follows the stem) supports the true
+wording, and whether it supports the false one. The wording with the higher score wins if that is enough for "supported";
+otherwise, and where both score the same, the generation is neutral, as is one that violates the fact in words of its own. To word
+overlap, generations are unscored whose wordings differ in no content word ("he" and "she")."""
 
 import re
 from collections import Counter
@@ -46,9 +41,7 @@ _Words: TypeAlias = Sequence[re.Match[str]]
 
 @dataclass(frozen=True)
 class Edit:
-    """How two completions differ.
-
-    ``stem`` holds the words that both begin with, as the true one spaces them, empty where there are none; ``true_edit`` and
+    """How two completions differ. ``stem`` holds the words that both begin with, as the true one spaces them; ``true_edit`` and
     ``false_edit`` what follows in each, up to where they agree again and with at least a word in both; ``problem`` says why no
     model can be asked to choose between them, empty if one can."""
 
@@ -130,9 +123,8 @@ def _span(text: str, words: _Words) -> str:
 
 def complete(stem: str, generation: str) -> str | None:
     """``stem``, which may be empty, and what was generated after it up to the end of the sentence or line; None if no word was,
-    or nothing but a thought without an end (see ``why_none``).
-
-    Tokenizers of the SentencePiece kind lose the space before a generation, so a letter or digit begins a new word."""
+    or nothing but a thought without an end (see ``why_none``). Tokenizers of the SentencePiece kind lose the space before a
+    generation, so a letter or digit begins a new word."""
     continuation = generation.strip("\n").split("\n", 1)[0]
     if without_thinking(generation) is None or not _LETTER.search(continuation):
         return None

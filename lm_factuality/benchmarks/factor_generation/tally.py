@@ -1,11 +1,10 @@
 """From marks to the table of section 6.2 (tables 4 and 6 of the FACTOR paper), and the metrics.
 
 Rows are split by whether the model scored the true completion above the false one that it was tested with (*right*) or not
-(*wrong*). Of the generations that have a mark, the shares of true, false and neutral ones are taken in both subsets; the factual
-accuracy is true / (true + false). *Weighted* mixes the two subsets' shares by how often the model is right over all pairs of a
-true and a false completion in the benchmark, and takes the accuracy of the mixture, which is what gives the last rows of the
-paper's table 6. *Pooled* is over all marked generations as they are, also those of rows of which it is not known whether the
-model is right."""
+(*wrong*). Of the generations with a mark, the shares of true, false and neutral ones are taken in both; the accuracy is true /
+(true + false). *Weighted* mixes the shares by how often the model is right over all pairs of a true and a false completion, and
+takes the accuracy of the mixture, as in the last rows of table 6. *Pooled* is over all marked generations, also of rows that are
+in neither subset."""
 
 from __future__ import annotations
 

@@ -32,11 +32,9 @@ _OWN_KEYS = ("output_type", "generation_kwargs", "repeats", "metric_list")  # wh
 class FactorGenerationTask(JudgedTask):
     """Section 6 of the FACTOR paper, by a YAML that includes ``tasks/factor/_factor_generation.yaml``.
 
-    A row makes two kinds of requests. Its choices are scored as in the FACTOR tasks, which tells whether the model is right on
-    the row's pairs of a true and a false completion; and the model generates ``repeats`` times from the prefix and the words
-    common to both completions of one pair. The judge then marks the generations. Samples hold what the scores say in their
-    ``doc`` (``mean_logprob`` of each choice), so that ``lm-factuality judge`` needs nothing else.
-
+    A row's choices are scored as in the FACTOR tasks, which tells whether the model is right on its pairs of a true and a false
+    completion; and the model generates ``repeats`` times from the prefix and the words common to one pair, which the judge marks.
+    Samples hold what the scores say in their ``doc`` (``mean_logprob`` of each choice), all that ``lm-factuality judge`` needs.
     ``metadata``: those of a FACTOR task; ``contradiction`` (``first``, or an error type: which false completion is taken);
     ``judge``, ``judge_store``. Raises ConfigError, DataError: the YAML, its data or the judge cannot be used."""
 

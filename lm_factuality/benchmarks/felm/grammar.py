@@ -2,8 +2,8 @@
 ALL_CORRECT.
 
 Read as the same: a heading "Answer" over them; ``\\boxed{2}``; a JSON object with the key ``answer``; ranges; "segments 2 and 3";
-one id a line; "No errors found" for ALL_CORRECT. An explanation may follow if it names no further unit and takes nothing back. Of
-several answers the last counts if the others that can be read say the same. Anything else has no reading, and says why."""
+one id a line; "No errors found". An explanation may follow if it names no further unit and takes nothing back. Of several answers
+the last counts if the others that can be read say the same. Anything else has no reading, and says why."""
 
 import json
 import re

@@ -1,9 +1,8 @@
 """What a judge is asked about a row: one of eight prompts (tables 6 to 9 of the paper), and what is put into it.
 
 Reference documents (appendix D) are cut into chunks of 512 tokens, of which BM25 chooses the one nearest to the question and the
-answer; the chosen chunks follow one another. The paper does not say whose tokens. Its judges are OpenAI's, so
-``tiktoken:cl100k_base`` is the likeliest, which has to be downloaded; ``words``, the default, needs nothing: a token is a run of
-letters and digits or one other sign."""
+answer. The paper does not say whose tokens: with OpenAI's judges ``tiktoken:cl100k_base`` is the likeliest, which has to be
+downloaded; of ``words``, the default, a token is a run of letters and digits or one other sign."""
 
 import hashlib
 import itertools

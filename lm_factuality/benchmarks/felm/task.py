@@ -18,14 +18,14 @@ from lm_factuality.harness.suite_task import Settings, SuiteTask
 
 class FelmTask(SuiteTask):
     """Asks the evaluated model which segments (or claims) of an answer hold errors, by a YAML that includes
-    ``tasks/felm/_felm.yaml``. Samples hold the counts of their response, which are zeros under the names of other domains and
-    where it is unscored.
+    ``tasks/felm/_felm.yaml``. Samples hold the counts of their response: zeros under the names of other domains, and where it is
+    unscored.
 
     ``metadata``: ``unit`` (segment, claim), ``mode`` (vanilla, cot, link, doc), ``protocol`` (paper, code), ``claims`` (``rules``
     or a file of ``lm-factuality claims extract``), ``prompts`` (a checkout of the authors' repository), ``references``
-    (``published`` or a folder of fetched ones), ``chunk_tokenizer`` (whose tokens count: ``words``, ``tiktoken:ENCODING``, a fast
-    tokenizer), ``data_dir``. ``dataset_path`` names a file of one's own in FELM's columns. Raises ConfigError, DataError: on
-    construction, if the YAML or its data cannot be used."""
+    (``published`` or a folder of fetched ones), ``chunk_tokenizer`` (``words``, ``tiktoken:ENCODING``, a fast tokenizer),
+    ``data_dir``. ``dataset_path`` names a file in FELM's columns. Raises ConfigError, DataError: on construction, if the YAML or
+    its data cannot be used."""
 
     declared = BENCHMARK
     reads = ("protocol", "unit", "mode", "chunk_tokenizer", "claims", "prompts", "references")

@@ -1,9 +1,9 @@
 """What a judge's output says: which segments (or claims) hold errors, or why it is unscored; and saved outputs of a judge,
 lm_eval's samples or JSONL of ``index, domain, output``.
 
-``paper`` reads outputs by the grammar that the prompts state (``grammar.py``) and leaves all others unscored, with the reason.
-``code`` reads as the authors' script does: whatever it cannot find counts as "no errors", ids above the number of units are
-dropped, and the id 0 flags the last unit."""
+``paper`` reads by the grammar that the prompts state (``grammar.py``) and leaves all else unscored, with the reason. ``code``
+reads as the authors' script: what it cannot find is "no errors", ids above the number of units are dropped, and the id 0 flags
+the last unit."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -44,9 +44,8 @@ _SCRIPT_DIGITS = 4000  # the most that Python reads into one number; the script 
 
 
 def read_verdict(output: str, num_units: int, protocol: str = "paper", is_cut_off: bool = False) -> Verdict:
-    """The verdict in ``output`` on units 1 to ``num_units``.
-
-    ``is_cut_off`` says that the model stopped for want of tokens; an answer before the cut still counts."""
+    """The verdict in ``output`` on units 1 to ``num_units``. ``is_cut_off``: the model stopped for want of tokens; an answer
+    before that still counts."""
     answer = without_thinking(output)
     if answer is None:
         return Verdict(None, UNFINISHED)
@@ -59,10 +58,8 @@ def read_verdict(output: str, num_units: int, protocol: str = "paper", is_cut_of
 
 
 def vote(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdicts on several outputs as one (self-consistency, appendix G of the paper).
-
-    A unit is flagged if more than half of the verdicts flag it, so a tie (possible only where some outputs could not be read)
-    does not flag. Outputs that could not be read have no vote; if none could, there is no verdict."""
+    """The verdicts on several outputs as one (self-consistency, appendix G of the paper): a unit is flagged if more than half of
+    those that could be read flag it, so a tie does not flag. If none could be read, there is no verdict."""
     if not verdicts:
         return Verdict(None, "no output")
     ballots = [verdict.flagged for verdict in verdicts if verdict.flagged is not None]
@@ -83,11 +80,9 @@ def judge_response(
     problem: str | None = None,
     cut_off: Sequence[bool] = (),
 ) -> JudgedResponse:
-    """The row called ``index`` as its judge sees it.
-
-    ``labels`` say which segments are factual. ``outputs`` are one text, or several to vote on. ``owners`` has the 1-based segment
-    of every claim if claims were judged. ``problem`` is a reason why nothing was asked. ``cut_off`` says of each output whether
-    it ended for want of tokens, where that is known."""
+    """The row called ``index`` as its judge sees it. ``labels`` say which segments are factual. ``outputs`` are one text, or
+    several to vote on, of which ``cut_off`` says whether they ended for want of tokens. ``owners`` has the 1-based segment of
+    every claim if claims were judged. ``problem`` is a reason why nothing was asked."""
     errors = tuple(not label for label in labels)
     if problem:
         return JudgedResponse(index, domain, errors, None, problem)

@@ -1,13 +1,12 @@
 """What counts as an answer (an empty generation and a refusal hold no errors, but that does not make them factual), and what a
 judge is asked of it, in order: to cut it into segments (section 3.5 and table 3 of the paper), and to mark each.
 
-Differences from the paper, which says "sentence boundary" for four kinds of prompts and a model for math and recommendation: the
-published file does not tell recommendation from writing, so the judge cuts all of ``writing_rec``; and the published segments of
-``reasoning`` end at empty lines too, which sentence splitters do not know. Against the published segments the cuts below have a
-boundary F1 of 0.90 (wk, sentences), 0.89 (science, sentences), 0.82 (reasoning, paragraphs; 0.76 by sentences alone), and, where
-no judge cuts, 0.90 (writing_rec) and 0.75 (math; 0.65 by sentences alone). What wk and science lack is that the paper's sentence
-tokenizer (NLTK's Punkt) cuts the number of a list off its item, which leaves segments of nothing but "1.": such cuts aside they
-have 0.96 and 0.97, and Punkt itself has 0.97 on this text (pysbd 0.91 and 0.92, sentencex 0.94)."""
+The paper says "sentence boundary" for four kinds of prompts and a model for math and recommendation. The published file does not
+tell recommendation from writing, so the judge cuts all of ``writing_rec``; and its segments of ``reasoning`` end at empty lines
+too. Against the published segments the cuts have a boundary F1 of 0.90 (wk, sentences), 0.89 (science, sentences), 0.82
+(reasoning, paragraphs; 0.76 by sentences) and, where no judge cuts, 0.90 (writing_rec) and 0.75 (math). What wk and science lack
+are segments of nothing but "1.": the paper's tokenizer (NLTK's Punkt, 0.97 on this text) cuts the number of a list off its item.
+Such cuts aside they have 0.96 and 0.97."""
 
 import re
 from collections import Counter
@@ -47,10 +46,9 @@ def why_none(problem: str | None) -> tuple[str | None, str | None]:
 
 
 def no_answer(generation: str) -> str | None:
-    """Why ``generation`` is no answer: ``empty``, ``refusal`` or ``UNFINISHED``; None if it is one.
-
-    A refusal is a text without a list whose every sentence either refuses or is what people put round a refusal (an apology, an
-    offer), and of which at least one refuses. A text that says something of the matter besides is an answer and is judged."""
+    """Why ``generation`` is no answer: ``empty``, ``refusal`` or ``UNFINISHED``; None if it is one. A refusal is a text without a
+    list whose every sentence either refuses or is what people put round a refusal (an apology, an offer), one of them
+    refusing."""
     text = without_thinking(generation)
     if text is None:
         return UNFINISHED

@@ -1,8 +1,6 @@
 """Long-form factuality as the rest of the suite knows it: the steps of D-FActScore in the words of any prompt, its scores out of
-samples, and its rows in the report.
-
-Where entities may be confused all steps are taken; else a response is about one subject, and a fact is held against what is known
-of it: the passages of its document, or those that an index finds."""
+samples, and its rows in the report. Where entities may be confused all steps are taken; else a response is about one subject, and
+a fact is held against the passages of its document, or those that an index finds."""
 
 import re
 from collections import Counter

@@ -1,10 +1,9 @@
 """The scores of long-form factuality, of one response each and averaged over prompts.
 
 With S facts supported and N not (irrelevant ones left out), precision is S / (S + N), recall at K min(S / K, 1), and F1@K their
-harmonic mean, 0 if S = 0 (Wei et al., 2024, section 5). So a response that declines or states nothing has an F1@K of 0 and no
-precision. FActScore counts an irrelevant fact against the response, and is penalised for fewer than ten facts (Min et al., 2023).
-A fact that a response repeats counts once: else repeating it would come to K. One without a verdict is in no score; ``worst`` and
-``best`` count it as not supported and as supported."""
+harmonic mean, 0 if S = 0, as where nothing is stated (Wei et al., 2024, section 5). FActScore counts an irrelevant fact against
+the response, and is penalised for fewer than ten facts (Min et al., 2023). A repeated fact counts once: else repeating it would
+come to K. One without a verdict is in no score; ``worst`` and ``best`` count it as not supported and as supported."""
 
 from collections import Counter
 from collections.abc import Sequence

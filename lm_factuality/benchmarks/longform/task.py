@@ -17,12 +17,9 @@ logger = logging.getLogger(__name__)
 
 
 class LongFormTask(JudgedTask):
-    """Built by lm_eval from a YAML that includes ``tasks/longform/_longform.yaml``.
-
-    The metrics are those of ``metrics.SCORES``. Samples hold in ``filtered_resps`` the judge's record (see ``judging``).
-
-    ``metadata``: ``judge``, ``judge_store``, ``data_dir``, and those of ``rows.Metadata``. Raises ConfigError, DataError: on
-    construction, if the YAML, its data, the knowledge or the judge cannot be used."""
+    """By a YAML that includes ``tasks/longform/_longform.yaml``. Its metrics are ``metrics.SCORES``; samples hold in
+    ``filtered_resps`` the judge's record. ``metadata``: ``judge``, ``judge_store``, ``data_dir``, and those of ``rows.Metadata``.
+    Raises ConfigError, DataError: on construction, if the YAML, its data, the knowledge or the judge cannot be used."""
 
     declared = BENCHMARK
     reads = tuple(Metadata.model_fields)

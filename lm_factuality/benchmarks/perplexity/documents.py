@@ -1,13 +1,12 @@
 """Whole documents to score as a perplexity YAML describes them: a table of texts, or those behind the rows of a FACTOR file.
 
-The YAML uses lm_eval's own keys to name a table (``dataset_path``, ``dataset_name``, ``dataset_kwargs``, ``test_split``) and
-``metadata`` for the rest: ``documents_of``, ``columns``, ``window``, ``stride``, ``caution``.
+The YAML names a table by lm_eval's own keys (``dataset_path``, ``dataset_name``, ``dataset_kwargs``, ``test_split``);
+``metadata`` has ``documents_of``, ``columns``, ``window``, ``stride``, ``caution``.
 
-A FACTOR row holds the beginning of its document up to the true completion. The documents are rebuilt so: a row's text is its
-prefix (``full_prefix`` where the file has one, since the published files cut the other) joined to its true completion as for
-scoring. Of one document's texts those go that another holds (white space aside), and those whose prefix begins another, since it
-would be counted twice; so do texts that repeat the beginning of any other in the file, whatever its ``doc_id``. What is left is
-for each document its longest text, and any that begins differently. How many rows went is in the provenance."""
+A FACTOR row's text is its prefix (``full_prefix`` where the file has one, since the published files cut the other) joined to its
+true completion as for scoring. Of one document's texts those go that another holds (white space aside), and those whose prefix
+begins another, which would be counted twice; so do texts that begin any other in the file. What is left is for each document its
+longest text, and any that begins differently. How many rows went is in the provenance."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -23,10 +23,9 @@ ACCURACY_SCORE = SCORES[0]
 
 @dataclass(frozen=True)
 class Point:
-    """A model on a corpus: accuracy in percent beside perplexity; None stands for what is not known.
-
-    ``ends`` are those of the accuracy's 95% interval, ``num_tokens`` is what its tokenizer makes of the corpus, ``name`` and
-    ``variant`` are those of its results file, and ``scored`` has what the rows contribute to the accuracy."""
+    """A model on a corpus: accuracy in percent beside perplexity, None where not known. ``ends`` are those of the accuracy's 95%
+    interval, ``num_tokens`` is what its tokenizer makes of the corpus, ``name`` and ``variant`` are those of its results file,
+    and ``scored`` has what the rows contribute to the accuracy."""
 
     task: str
     model: str
