@@ -86,7 +86,6 @@ def find_generation(name: str, metadata: Mapping[str, Any] | None = None) -> Gen
     benchmark = find_benchmark(name)
     if benchmark is None or benchmark.generation is None:
         known = generation_names()
-        raise ConfigError(
-            f"no benchmark with judged generations is called {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}"
-        )
+        hint = f"{did_you_mean(name, known)}; known: {', '.join(known)}"
+        raise ConfigError(f"no benchmark with judged generations is called {name!r}{hint}")
     return benchmark.generation(metadata or {})

@@ -228,16 +228,16 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
     counted = benchmark.counted(task, metric) if benchmark else task.effective
     ends = None if stderr is None else interval_of(measure, value, stderr, counted)
     low, high = ends or (None, None)
-    unscored = int(number_of(task.metrics.get("unscored")) or 0)
+    lost = int(number_of(task.metrics.get("unscored")) or 0)
     worst, best = (_number(task.metrics.get(f"{metric}_{bound}")) for bound in ("worst", "best"))
     judge = task.metadata.get("judge_config")
     judges = [judge, judge.get("first"), judge.get("then")] if isinstance(judge, Mapping) else []
     caution = next(filter(None, (capabilities(str((each or {}).get("backend"))).caution for each in judges)), "")
     found = task.corrected.get(metric) or (by_certificate(benchmark, task, metric) if benchmark else None)
-    corrected, why_not = (None, found) if isinstance(found, str) else (found, "")
+    corrected, why = (None, found) if isinstance(found, str) else (found, "")
     floor = benchmark.floor(task, metric) if benchmark else None
     return Figure(
-        metric, value, low, high, stderr, task.effective, unscored, worst, best, caution, corrected, why_not, floor, counted
+        metric, value, low, high, stderr, task.effective, lost, worst, best, caution, corrected, why_not, floor, counted
     )
 
 

@@ -225,9 +225,7 @@ class Comparison(Protocol):
     def tables(self, runs: Sequence[Run], figures: Sequence[Published], source: str) -> list[Table]:
         """Out of all runs, and the published figures that were read from ``source``."""
 
-    def draw(
-        self, runs: Sequence[Run], figures: Sequence[Published], folder: Path, file_format: str
-    ) -> tuple[list[Path], list[str]]:
+    def draw(self, runs: Sequence[Run], figures: Sequence[Published], folder: Path, ending: str) -> tuple[list[Path], list[str]]:
         """The files that were written, and notes on what is in none."""
 
 

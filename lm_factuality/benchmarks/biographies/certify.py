@@ -86,6 +86,10 @@ class StepTrial:
                 "there is nothing to certify"
             )
         rows = [list(measure.total(each).values()) for each in by_name.values() if each]
+        others = {
+            name: self._tallies([part for known, given in self._cases for part in make(known, given)])
+            for name, make in self._step.baselines.items()
+        }
         lost = {"responses": len(found) - len(counted), "items": len(reasons), "reasons": dict(Counter(reasons).most_common())}
         return {
             "scores": {"ALL": measure.to_scores(measure.total(counted)), "unscored": lost},
@@ -93,7 +97,7 @@ class StepTrial:
                 name: interval_of(pooled_interval(rows, partial(measure.value, name), resamples=_RESAMPLES))
                 for name in measure.scores
             },
-            "baselines": {name: self._baseline(make) for name, make in self._step.baselines.items()},
+            "baselines": {name: measure.to_scores(measure.total(each)) for name, each in others.items()},
         }
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
@@ -118,10 +122,6 @@ class StepTrial:
     def _tallies(self, parts: Parts) -> list[Tally]:
         left = iter(parts)
         return [self._step.count(known, [next(left) for _ in given]) for known, given in self._cases]
-
-    def _baseline(self, make: Callable[[Known, Parts], Parts]) -> dict[str, float | None]:
-        tallies = self._tallies([part for known, given in self._cases for part in make(known, given)])
-        return self._step.measure.to_scores(self._step.measure.total(tallies))
 
 
 def _to_link(known: Known) -> Parts:

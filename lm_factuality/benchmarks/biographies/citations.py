@@ -218,9 +218,7 @@ def summarise_citations(judged: Sequence[JudgedCitations], protocol: Protocol) -
         "sentences_without_citation": sum(not each.is_citing for each in sentences),
         "dangling_citations": sum(each.num_dangling for each in sentences),
         "responses_without_sentence": sum(not each.sentences for each in judged),
-        "responses_without_citation": sum(
-            bool(each.sentences) and not any(one.is_citing for one in each.sentences) for each in judged
-        ),
+        "responses_without_citation": sum(bool(of.sentences) and not any(one.is_citing for one in of.sentences) for of in judged),
         "unscored": {
             "sentences": sum(each.is_supported is None for each in sentences),
             "citations": sum(each.precise.count(None) for each in sentences),

@@ -139,9 +139,8 @@ class Known:
         """The response with its released facts, each beside a sentence, in order, so that they share as many words as can be."""
         started = begin(self.generation)
         bags = [words(sentence) for sentence in started.sentences]
-        best: list[tuple[float, list[int]]] = [
-            (0.0, []) for _ in bags
-        ]  # by the last fact's sentence: words, all facts' sentences
+        # By the last fact's sentence: how many words are shared, and the sentences of all facts.
+        best: list[tuple[float, list[int]]] = [(0.0, []) for _ in bags]
         for own in (words(fact.text) for fact in self.decided.facts):
             reached = accumulate(best, _better)
             best = [
@@ -199,18 +198,16 @@ class Known:
         return [left[fact.text].pop(0) if left[fact.text] else -1 for fact in self.decided.grouped]
 
 
-def match(
-    responses: Sequence[DecidedResponse | None], generations: Sequence[Generation]
-) -> Iterator[tuple[DecidedResponse, Generation]]:
+def match(decided: Sequence[DecidedResponse | None], texts: Sequence[Generation]) -> Iterator[tuple[DecidedResponse, Generation]]:
     """Each response with the text that its facts are from; the files have no common key, and one may lack what the other has."""
-    by_words = [words(generation.output) for generation in generations]
-    for response in responses:
+    by_words = [words(text.output) for text in texts]
+    for response in decided:
         if response is not None:
             wanted = words(" ".join(fact.text for fact in response.facts))
             shares = [len(wanted & other) / len(wanted | other) for other in by_words]
             best = max(range(len(shares)), key=shares.__getitem__)
             if shares[best] > SAME_RESPONSE:
-                yield response, generations[best]
+                yield response, texts[best]
 
 
 def words(text: str) -> set[str]:

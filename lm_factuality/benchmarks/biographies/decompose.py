@@ -28,9 +28,7 @@ _OPENING = rf"^\W*(?:(?:unfortunately|sadly|regrettably|however|{_SORRY})\b[\s,:
 _DECLINES = re.compile(rf"{_OPENING}(?:i (?:\w+ )?(?:{_WORDS['cannot']})\b|\W*$)", re.IGNORECASE)
 _NOTHING_FOUND = re.compile(_WORDS["nothing_found"], re.IGNORECASE)
 _ASKS = re.compile(rf"^\W*(?:{_WORDS['asks']})", re.IGNORECASE)
-_TURN = re.compile(
-    r";\s*|,?\s+(?:but|although|though|however|yet|except|other than|apart from)\b[\s,]*(?:that\b\s*)?", re.IGNORECASE
-)
+_TURN = re.compile(r";\s*|,?\s+(?:but|although|though|however|yet|except|other than|apart from)\b[\s,]*(?:that\b\s*)?", re.I)
 
 
 def is_abstention(output: str) -> bool:

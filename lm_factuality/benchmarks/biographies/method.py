@@ -1,7 +1,7 @@
 """The method in order, for many responses at once: a step asks everything that it has to ask of all of them together, and a judge
 at most once about each sentence, each response and each distinct fact with each entity, for all scores."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -87,7 +87,10 @@ def decompose_all(judge: Judge, judged: Sequence[JudgedBiography], settings: Set
     """With the facts of each response that is an answer, or the problem why there are none: one sentence that could not be
     taken apart leaves the whole response without, for its facts would be missing from every score."""
     subjects = sentence_subjects(judged, settings)
-    found = _asked(judge, f"{settings.folder}/decompose", subjects, "decomposing sentences", decompose.DECOMPOSE)
+    asked = judge.ask_typed(
+        f"{settings.folder}/decompose", subjects=subjects, description="decomposing sentences", **decompose.DECOMPOSE
+    )
+    found = (reply for (reply,) in asked)
     return [_with_facts(each, [next(found) for _ in each.sentences]) if is_judged(each) else each for each in judged]
 
 
@@ -95,14 +98,9 @@ def group_all(judge: Judge, judged: Sequence[JudgedBiography], settings: Setting
     """With the groups of each response that has facts, or why there are none; a single fact is a group unasked, and so are all
     where entities are not told apart."""
     subjects = group_subjects(judged, settings)
-    found = _asked(judge, f"{settings.folder}/group", subjects, "grouping facts", decompose.GROUP)
+    asked = judge.ask_typed(f"{settings.folder}/group", subjects=subjects, description="grouping facts", **decompose.GROUP)
+    found = (reply for (reply,) in asked)
     return [_with_groups(each, next(found) if _is_grouped(each) else None, settings.protocol) for each in judged]
-
-
-def _asked(
-    judge: Judge, prompt: str, subjects: Sequence[Mapping[str, Any]], doing: str, how: Mapping[str, Any]
-) -> Iterator[Typed[Any]]:
-    return (reply for (reply,) in judge.ask_typed(prompt, subjects=subjects, description=doing, **how))
 
 
 def _with_groups(judged: JudgedBiography, read: Typed[decompose.GroupsReply] | None, protocol: str) -> JudgedBiography:
@@ -116,11 +114,9 @@ def _with_groups(judged: JudgedBiography, read: Typed[decompose.GroupsReply] | N
 
 def verify_all(judge: Judge, judged: Sequence[JudgedBiography], settings: Settings = PAPER) -> list[JudgedBiography]:
     """With the judgement of each fact by each entity; by one without a page it is not supported, unasked."""
-    judgements = matrix.judge_pairs(judge, pairs_of_all(judged, settings), settings.folder)
+    found = matrix.judge_pairs(judge, pairs_of_all(judged, settings), settings.folder)
     return [
-        replace(
-            each, matrix=tuple(tuple(judgements[number, fact.text, entity] for entity in each.entities) for fact in each.facts)
-        )
+        replace(each, matrix=tuple(tuple(found[number, fact.text, entity] for entity in each.entities) for fact in each.facts))
         for number, each in enumerate(judged)
     ]
 

@@ -94,13 +94,9 @@ def _wrong_matrix(judged: JudgedBiography, settings: Settings | None) -> str | N
 
 
 def _fits(judgement: Judgement) -> bool:
-    if judgement.outcome == "unscored":
-        return judgement.score is None
-    if judgement.score is None:
-        return False
-    if judgement.outcome == "supported":
-        return judgement.score >= _CONTRADICTED
-    return judgement.score <= 1 - _CONTRADICTED
+    if judgement.outcome == "unscored" or judgement.score is None:
+        return judgement.outcome == "unscored" and judgement.score is None
+    return judgement.score >= _CONTRADICTED if judgement.outcome == "supported" else judgement.score <= 1 - _CONTRADICTED
 
 
 MOST = 9  # individuals that can be told apart, a key each

@@ -63,9 +63,7 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> dict[s
         "num_names": len(decisions.responses),
         "num_responses": len(answered),
         "unscored": _unscored(answered),
-        "intervals": {
-            key: [defined(end) for end in bootstrap_interval(values, resamples=2000)] for key, values in outcomes.items()
-        },
+        "intervals": {key: [defined(end) for end in bootstrap_interval(each, resamples=2000)] for key, each in outcomes.items()},
     }
     if protocol == "code":
         _check(decisions, report)

@@ -112,9 +112,8 @@ class AmbigBioTask(JudgedTask):
     def judged(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[Generation, Settings]:
         generations = metadata.get("generations")
         self._own_data = Path(str(generations)).expanduser() if generations else own_data(config, "JSON as ALCE has it")
-        about, self._render = _renderer(
-            str(metadata.get("demonstrations", "ambiguous")), metadata.get("prompts"), metadata.get("prompt")
-        )
+        kind = str(metadata.get("demonstrations", "ambiguous"))
+        about, self._render = _renderer(kind, metadata.get("prompts"), metadata.get("prompt"))
         asked = generation(metadata)
         return asked, Settings({"doc_to_text": "text", "doc_to_target": "name"}, {**about, **asked.about})
 

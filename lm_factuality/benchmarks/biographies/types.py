@@ -137,12 +137,10 @@ def _parse(record: Any) -> Record:
 
 
 def _judged(line: _Line) -> JudgedBiography:
-    for name, values, other, others in (
-        ("matrix", line.matrix, "facts", line.facts),
-        ("links", line.links, "groups", line.groups),
-    ):
-        if len(values) != len(others):
-            raise ValueError(f"{name!r} has {len(values)} elements, expected {len(others)}, as many as {other!r}")
+    for name, other in (("matrix", "facts"), ("links", "groups")):
+        found, expected = len(getattr(line, name)), len(getattr(line, other))
+        if found != expected:
+            raise ValueError(f"{name!r} has {found} elements, expected {expected}, as many as {other!r}")
     for number, fact in enumerate(line.facts):
         _check_numbers(f"facts[{number}]: sentence", [fact.sentence], line.sentences)
     for number, (group, link) in enumerate(zip(line.groups, line.links, strict=True)):

@@ -33,14 +33,10 @@ def null_as_text(value: Any) -> Any:
 
 Text = Annotated[str | None, Field(description="text")]
 Column = Annotated[str | None, Field(description="a column name")]
-ColumnList = Annotated[
-    Annotated[tuple[str, ...], Field(strict=False, min_length=1)] | None, Field(description="a list of column names")
-]
-Window = Annotated[
-    Annotated[int, Field(ge=2)] | None,
-    BeforeValidator(null_as_text),
-    Field(description="a number of tokens, at least 2, or null for no limit"),
-]
+_Names = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+ColumnList = Annotated[_Names | None, Field(description="a list of column names")]
+_TOKENS = "a number of tokens, at least 2, or null for no limit"
+Window = Annotated[Annotated[int, Field(ge=2)] | None, BeforeValidator(null_as_text), Field(description=_TOKENS)]
 
 
 class Columns(Strict):

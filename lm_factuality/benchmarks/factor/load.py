@@ -116,14 +116,13 @@ def _local_file(corpus: Corpus, name: str) -> Path:
 def _split_file(corpus: Corpus) -> str | None:
     if corpus.data_files is None or isinstance(corpus.data_files, str):
         return corpus.data_files
+    where = f"{corpus.where}: dataset_kwargs.data_files"
     if not isinstance(corpus.data_files, Mapping):
-        raise ConfigError(f"{corpus.where}: dataset_kwargs.data_files: expected a file name or a mapping of split to file")
+        raise ConfigError(f"{where}: expected a file name or a mapping of split to file")
     _check_split(corpus, "data_files", corpus.data_files)
     name = corpus.data_files[corpus.test_split]
     if not isinstance(name, str):
-        raise ConfigError(
-            f"{corpus.where}: dataset_kwargs.data_files.{corpus.test_split}: found {name!r}, expected one file name"
-        )
+        raise ConfigError(f"{where}.{corpus.test_split}: found {name!r}, expected one file name")
     return name
 
 
@@ -210,9 +209,8 @@ def _rows_from_templates(corpus: Corpus, records: list[Record], names: list[str]
         except (TemplateError, ValueError, SyntaxError, TypeError) as error:
             raise ConfigError(f"{corpus.where}: a template fails at {record.location}: {error}") from error
         if not isinstance(choices, list | tuple):
-            raise ConfigError(
-                f"{corpus.where}: doc_to_choice gives {choices!r:.80} at {record.location}, expected a list of texts"
-            )
+            found = f"{choices!r:.80} at {record.location}"
+            raise ConfigError(f"{corpus.where}: doc_to_choice gives {found}, expected a list of texts")
         texts = [cell_text(choice) for choice in choices]
         gold = gold_index(target, texts)
         rows.append(make_row(record.location, cluster, cell_text(text), texts, gold, [""] * len(texts)))

@@ -59,9 +59,8 @@ def _floor(entries: Sequence[Entry]) -> tuple[str, float] | None:
 
 
 def _by_size(task: str, entries: Sequence[Entry]) -> Plot | None:
-    points = [
-        _point(entry, Dot(entry.model.size), dot) for entry in entries if (dot := entry.dot(entry.headline)) and entry.model.size
-    ]
+    sized = [entry for entry in entries if entry.model.size]
+    points = [_point(entry, Dot(entry.model.size or 0), dot) for entry in sized if (dot := entry.dot(entry.headline))]
     title = f"{task} accuracy by model size"
     return scatter(title, "parameters", _ACCURACY, points, by_size=True, reference=_floor(entries)) if len(points) > 1 else None
 

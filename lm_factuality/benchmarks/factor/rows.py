@@ -157,15 +157,13 @@ def renderer(where: str, key: str, template: Any, names: list[str]) -> Callable[
     if isinstance(template, int):
         return lambda values: template
     if not isinstance(template, str):
-        raise ConfigError(
-            f"{where}: {key} is a {type(template).__name__}, expected a column, a list of columns or templates, or a template"
-        )
+        kind = type(template).__name__
+        raise ConfigError(f"{where}: {key} is a {kind}, expected a column, a list of columns or templates, or a template")
     if template in names:
         return lambda values: values[template]
     if "{" not in template:
-        raise ConfigError(
-            f"{where}: {key} is {template!r}: neither a column ({', '.join(map(repr, names))}) nor a template with {{{{ }}}}"
-        )
+        known = ", ".join(map(repr, names))
+        raise ConfigError(f"{where}: {key} is {template!r}: neither a column ({known}) nor a template with {{{{ }}}}")
     expression = re.fullmatch(r"\{\{(.*)\}\}", template, flags=re.DOTALL)  # with white space around it, it is a text
     try:
         if expression and "{{" not in expression[1]:

@@ -97,9 +97,8 @@ def read_word(text: str, words: Sequence[str]) -> int | str:
     if not answers:
         is_last = re.fullmatch(rf"\W*(?:{one})\W*", lines[-1], re.IGNORECASE)
         answers = [lines[0], lines[-1]] if is_last else lines[:1]
-    found = [
-        re.match(rf"(?P<word>{one})(?=[\"')\]]*(?:$| ?[.,:;!)\]-]))(?P<rest>.*)", line.lstrip(_MARKS), re.I) for line in answers
-    ]
+    pattern = rf"(?P<word>{one})(?=[\"')\]]*(?:$| ?[.,:;!)\]-]))(?P<rest>.*)"
+    found = [re.match(pattern, line.lstrip(_MARKS), re.IGNORECASE) for line in answers]
     read = {[word.lower() for word in words].index(match["word"].lower()) for match in found if match}
     if len(read) != 1:
         return "two answers that differ" if read else f"none of {', '.join(words)}{_ALONE}"
@@ -230,27 +229,22 @@ def _calibration_error(sums: Sequence[float]) -> float:
     return sum(map(abs, gaps)) / count if count else math.nan
 
 
-_CLUSTERED = Aggregation(mean, clustered_stderr)
+_MEAN = Aggregation(mean, clustered_stderr)
 _PLAIN = Aggregation(lambda rows: math.fsum(rows) / len(rows) if rows else math.nan)
 _CALIBRATION = Aggregation(expected_calibration_error, lambda rows: pooled_stderr(list(_gaps(rows).values()), _calibration_error))
-_NUMBER = {"times": 1.0, "digits": 3, "unit": ""}
 
 SCORES = (
-    Score("chat_acc", _CLUSTERED, ACCURACY, "Accuracy", note="the true completion has the highest probability; a tie is wrong"),
+    Score("chat_acc", _MEAN, ACCURACY, "Accuracy", note="the true completion has the highest probability; a tie is wrong"),
     Score("chat_acc_worst", _PLAIN),
     Score("chat_acc_best", _PLAIN),
-    Score("pairwise_acc", _CLUSTERED, ACCURACY, "Pairwise accuracy", note="against each contradiction, a tie counts half"),
-    Score("all_right", _CLUSTERED, ACCURACY, "All right", note="the true completion accepted, every contradiction refused"),
-    Score(
-        "prompt_acc", _CLUSTERED, ACCURACY, "Accuracy of prompts", note="the letter of the true completion, over all rotations"
-    ),
+    Score("pairwise_acc", _MEAN, ACCURACY, "Pairwise accuracy", note="against each contradiction, a tie counts half"),
+    Score("all_right", _MEAN, ACCURACY, "All right", note="the true completion accepted, every contradiction refused"),
+    Score("prompt_acc", _MEAN, ACCURACY, "Accuracy of prompts", note="the letter of the true completion, over all rotations"),
     Score("auroc", Aggregation(auroc, auroc_stderr), Measure("auroc"), "AUROC", times=1, digits=3, unit=""),
-    Score("brier", _CLUSTERED, Measure("brier"), "Brier score", False, 1, 3, unit=""),
+    Score("brier", _MEAN, Measure("brier"), "Brier score", False, 1, 3, unit=""),
     Score("ece", _CALIBRATION, Measure("calibration_error"), "Calibration error", False, 1, 3, f"expected, {BINS} bins", ""),
-    Score(
-        "p_true_bias", _CLUSTERED, DIFFERENCE, "Bias to True", None, 1, 3, "mean probability of True minus the share of true", ""
-    ),
-    Score(f"{POSITION}*", _CLUSTERED, SHARE, higher=None),
-    Score("unreadable", _CLUSTERED, SHARE, "Unreadable answers", False),
+    Score("p_true_bias", _MEAN, DIFFERENCE, "Bias to True", None, 1, 3, "mean probability of True minus the share of true", ""),
+    Score(f"{POSITION}*", _MEAN, SHARE, higher=None),
+    Score("unreadable", _MEAN, SHARE, "Unreadable answers", False),
     Score("unscored", Aggregation(how_many), higher=False),
 )

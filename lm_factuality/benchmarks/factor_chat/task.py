@@ -63,10 +63,8 @@ class FactorChatTask(FactorTask):
     def construct_requests(self, doc: dict[str, Any], ctx: Sequence[Any], **kwargs: Any) -> list[Instance]:
         words = self._protocol.words(len(doc["choices"]))
         rest = (words, self._way, dict(self.config.generation_kwargs or {}), *self.room_to_think())
-        return [
-            Instance(answers.REQUEST_TYPE, doc, (prompt, *rest), index, **without_chat(kwargs))
-            for index, prompt in enumerate(ctx)
-        ]
+        others = without_chat(kwargs)
+        return [Instance(answers.REQUEST_TYPE, doc, (prompt, *rest), place, **others) for place, prompt in enumerate(ctx)]
 
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
         given = [WordAnswer(*result) for result in results]

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 from judges.answers import Answer
@@ -49,18 +50,16 @@ def judge_rows(
     return [_read(row, questioner, claims.get(row.index), answers.get(row.index)) for row in rows]
 
 
-def extract_claims(
-    judge: Judge, rows: Sequence[FelmRow], max_tokens: int, authors: AuthorsPrompts | None = None
-) -> list[RowClaims]:
+def extract_claims(judge: Judge, rows: Sequence[FelmRow], tokens: int, authors: AuthorsPrompts | None = None) -> list[RowClaims]:
     """The claims of every row, or its problem. ``authors`` are prompts in place of the suite's."""
     subjects = [extraction_subject(row) for row in rows]
     if authors is None:
-        how: dict[str, Any] = {"samples": 1, "max_tokens": max_tokens, "check": felm_rows.check_claims}
+        how: dict[str, Any] = {"samples": 1, "max_tokens": tokens, "check": felm_rows.check_claims}
         read = judge.ask_typed(CLAIM_PROMPT, felm_rows.ClaimsReply, subjects, "claims", **how)
     else:
         pairs = zip(rows, subjects, strict=True)
         subjects = [{**subject, "text": authors.render_extraction(row, subject)} for row, subject in pairs]
-        answers = judge.ask(AS_GIVEN, subjects, "claims", samples=1, max_tokens=max_tokens)
+        answers = judge.ask(AS_GIVEN, subjects, "claims", samples=1, max_tokens=tokens)
         read = [[felm_rows.read_text(answer, subject)] for subject, (answer,) in zip(subjects, answers, strict=True)]
     return [felm_rows.to_claims(row, reply, judge.name) for row, (reply,) in zip(rows, read, strict=True)]
 
@@ -152,9 +151,7 @@ class FelmTrial:
         notes = [f"unscored: {unscored['responses']} of the responses, {unscored['segments']} segments"]
         notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
         if bins := certificate.get("calibration"):
-            notes.append(
-                "Calibration, segments with references by the probability given (supported by the labels, wrong verdicts):"
-            )
+            notes += ["Calibration, segments with references by the probability given (supported by the labels, wrong verdicts):"]
             found = "  {low:.1f} - {high:.1f}: {units} segments, {supported} supported, {wrong} wrong"
             notes += [found.format(**each) for each in bins]
         return ("judge, level", "#F1", "#precision", "#recall", "#balanced accuracy", "#95% interval of F1"), rows, notes
@@ -177,16 +174,13 @@ def _settings() -> Iterator[Certifiable]:
         "segment_doc": lambda config: config.capabilities.needs_evidence,
         "segment_cot": lambda config: not config.capabilities.needs_evidence,
     }
-    for unit in UNITS:
-        for mode in MODES:
-            name = f"{unit}_{mode}"
-            about = name, "finding errors", ("segment", "f1"), "F1 of segments with errors", FELM.blob
-            prompts = _prompts(unit, mode), frozenset({"authors"})
-            counts = LEVELS, Counts._fields, _scores_of, FELM.rows
-            takes = "sample", "claims", "prompts"
-            yield Certifiable(
-                *about, prompts, partial(FelmTrial, unit, mode), *counts, takes, defaults.get(name, lambda config: False)
-            )
+    for unit, mode in product(UNITS, MODES):
+        name = f"{unit}_{mode}"
+        about = name, "finding errors", ("segment", "f1"), "F1 of segments with errors", FELM.blob
+        prompts = _prompts(unit, mode), frozenset({"authors"})
+        counts = LEVELS, Counts._fields, _scores_of, FELM.rows
+        takes, is_default = ("sample", "claims", "prompts"), defaults.get(name, lambda config: False)
+        yield Certifiable(*about, prompts, partial(FelmTrial, unit, mode), *counts, takes, is_default)
 
 
 SETTINGS: Mapping[str, Certifiable] = {each.name: each for each in _settings()}

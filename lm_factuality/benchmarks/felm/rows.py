@@ -92,9 +92,8 @@ def reference_texts(references: str, rows: Sequence[FelmRow]) -> Callable[[FelmR
 
     folder = Path(references)
     if not folder.is_dir():
-        raise DataError(
-            f"references: {folder}: no such folder; make it with: lm-factuality data fetch-references --cache {folder}"
-        )
+        make = f"lm-factuality data fetch-references --cache {folder}"
+        raise DataError(f"references: {folder}: no such folder; make it with: {make}")
     cache = ReferenceCache(folder)
     found = {
         row.index: tuple(page.text for url in collect_links(row.references).urls if (page := cache.get(url)) and page.text)

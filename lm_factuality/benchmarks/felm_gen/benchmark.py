@@ -21,7 +21,7 @@ from lm_factuality.benchmarks.felm.page import of_domain, table4
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm_gen import steps
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
-from lm_factuality.benchmarks.felm_gen.metrics import SCORES, row_metrics
+from lm_factuality.benchmarks.felm_gen.metrics import LEVELS, SCORES, row_metrics
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.harness.generation import Verdict
@@ -119,7 +119,7 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
     if errors is not None and not record["unscored"]:
         wrong = sum(error is not None for error in errors)
         outcome, margin = ("wrong" if wrong else "right"), -wrong / max(1, len(errors))
-        for level in ("segment", "response"):
+        for level in LEVELS:
             parts[f"{level}_error_rate"] = tuple(map(float, sample[f"{level}_error_rate"]))
             parts[f"{level}_error_rate_{doc['domain']}"] = parts[f"{level}_error_rate"]
     return SampleRow(
@@ -181,9 +181,7 @@ BENCHMARK = Benchmark(
     settings=("references",),
     judged_steps=(
         JudgedStep("cutting answers into segments", (), "scores of segments"),
-        JudgedStep(
-            "marking segments", SEGMENTS, "all scores", rates={f"{level}_error_rate": level for level in ("segment", "response")}
-        ),
+        JudgedStep("marking segments", SEGMENTS, "all scores", rates={f"{level}_error_rate": level for level in LEVELS}),
     ),
     people=PEOPLE,
 )

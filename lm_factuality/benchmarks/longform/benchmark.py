@@ -150,9 +150,8 @@ def generation(metadata: Mapping[str, Any]) -> LongForm:
     kind = str(metadata.get("entity_kind") or "entity") if is_true(metadata.get("entities")) is True else ""
     index = knowledge if isinstance(knowledge, Index) and not kind else None
     linking, passages = str(metadata.get("linking") or "greedy"), int(metadata.get("passages") or EVIDENCE)
-    return LongForm(
-        Settings(None, linking, index=index, passages=passages, kind=kind), path.name, tuple(listed(metadata.get("k") or K))
-    )
+    settings = Settings(None, linking, index=index, passages=passages, kind=kind)
+    return LongForm(settings, path.name, tuple(listed(metadata.get("k") or K)))
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:

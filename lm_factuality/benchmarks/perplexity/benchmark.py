@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from lm_factuality.benchmarks.audit import Expected, impossible_logprob, requests_of
+from lm_factuality.benchmarks.audit import impossible_logprob, requests_of
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import BITS_PER_BYTE, PERPLEXITY, Benchmark, Recount, Row, Sample, Samples, Score
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
@@ -85,9 +85,6 @@ SCORES = (
 class PerplexityAudit:
     """The model was asked for the log-probability of each document's text, and a model can have it."""
 
-    def __init__(self, expected: Expected) -> None:
-        """Nothing of what is ``expected`` matters."""
-
     def wrong_request(self, sample: Sample) -> str | None:
         is_asked = [each[0] for each in requests_of(sample)] == [sample["doc"]["text"]]
         return None if is_asked else "the model was asked another text"
@@ -151,7 +148,7 @@ BENCHMARK = Benchmark(
     notes=notes,
     shown_beside="factor",
     unit="documents",
-    audit=PerplexityAudit,
+    audit=lambda expected: PerplexityAudit(),
     former_mark="byte_perplexity",
     order=45,
     page="factor",

@@ -111,7 +111,7 @@ def _pair_row(pair: Disagreement) -> tuple[str, ...]:
 _ACCURACY = "FACTOR accuracy, %"
 
 
-def draw(runs: Sequence[Run], figures: Sequence[Published], folder: Path, file_format: str) -> tuple[list[Path], list[str]]:
+def draw(runs: Sequence[Run], figures: Sequence[Published], folder: Path, ending: str) -> tuple[list[Path], list[str]]:
     """Figures 2 to 4, as measured or, without runs, as published: writes ``TASK_by_perplexity``, ``TASK_by_size`` and, where
     models were run both ways, ``TASK_retrieval_gain`` for each corpus into ``folder``; returns the files and a note on every
     model whose size is not known. A plot of an earlier call is replaced. Raises DataError: ``folder`` cannot be written to."""
@@ -137,7 +137,7 @@ def draw(runs: Sequence[Run], figures: Sequence[Published], folder: Path, file_f
             drawn["retrieval_gain"] = dots(task, "gain by retrieval, points", rows, ["gain"], ("", 0))
         for name, plot in drawn.items():
             plot.figure.suptitle(task, fontsize=11)
-            written.append(save_figure(plot.figure, folder / f"{task}_{name}.{file_format}"))
+            written.append(save_figure(plot.figure, folder / f"{task}_{name}.{ending}"))
         unsized = [each.model for each in here if each.size is None]
         notes += [f"{task}, {model}: its size is not known, so it is not drawn by size" for model in unsized]
     return written, notes
