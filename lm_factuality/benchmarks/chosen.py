@@ -236,9 +236,7 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
     found = task.corrected.get(metric) or (by_certificate(benchmark, task, metric) if benchmark else None)
     corrected, why = (None, found) if isinstance(found, str) else (found, "")
     floor = benchmark.floor(task, metric) if benchmark else None
-    return Figure(
-        metric, value, low, high, stderr, task.effective, lost, worst, best, caution, corrected, why_not, floor, counted
-    )
+    return Figure(metric, value, low, high, stderr, task.effective, lost, worst, best, caution, corrected, why, floor, counted)
 
 
 def _number(value: object) -> float | None:
