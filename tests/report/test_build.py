@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.benchmarks.felm.page import table4
+from lm_factuality.benchmarks.felm.benchmark import table4
 from lm_factuality.ground.errors import DataError
 from lm_factuality.report.build import build_report, choose
 from tests.conftest import run_command

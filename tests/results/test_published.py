@@ -8,7 +8,7 @@ import yaml
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.biographies.decisions import read_decisions
 from lm_factuality.benchmarks.biographies.released import score_decisions
-from lm_factuality.benchmarks.felm.page import table4
+from lm_factuality.benchmarks.felm.benchmark import table4
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import read_settings

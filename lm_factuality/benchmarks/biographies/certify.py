@@ -184,22 +184,15 @@ STEPS = {
 }
 _ABOUT = load_yaml(__package__, "steps.yaml")
 _BLOBS = ",".join(source.blob for source in _PUBLISHED)
-SETTINGS = {
-    name: Certifiable(
-        f"biographies_{name}",
-        _ABOUT[name]["what"],
-        (_ABOUT[name]["headline"],),
-        _ABOUT[name]["label"],
-        _BLOBS,
-        (frozenset(_ABOUT[name]["prompts"]),),
-        partial(StepTrial, name),
-        ("",),
-        step.measure.counts,
-        step.measure.to_scores,
-        takes=("files", "rows"),
-    )
-    for name, step in STEPS.items()
-}
+
+
+def _setting(name: str, measure: Measure) -> Certifiable:
+    about = _ABOUT[name]
+    told = f"biographies_{name}", about["what"], (about["headline"],), about["label"], _BLOBS, (frozenset(about["prompts"]),)
+    return Certifiable(*told, partial(StepTrial, name), ("",), measure.counts, measure.to_scores, takes=("files", "rows"))
+
+
+SETTINGS = {name: _setting(name, step.measure) for name, step in STEPS.items()}
 JUDGED_STEPS = tuple(
     JudgedStep(name, (setting,), _ABOUT[name]["behind"], _ABOUT[name].get("measured", {})) for name, setting in SETTINGS.items()
 )

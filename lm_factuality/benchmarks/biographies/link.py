@@ -11,11 +11,13 @@ import numpy as np
 from lm_factuality.benchmarks.biographies.types import Judgement
 
 PROTOCOLS = ("paper", "code")
+Groups = Sequence[Sequence[int]]
+Matrix = Sequence[Sequence[Judgement]]
 Links = tuple[int | None, ...]
 Support = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 
-def support(groups: Sequence[Sequence[int]], matrix: Sequence[Sequence[Judgement]], num_entities: int) -> Support:
+def support(groups: Groups, matrix: Matrix, num_entities: int) -> Support:
     """How many facts of each group (rows) each entity (columns) supports."""
     counts = np.zeros((len(groups), num_entities), dtype=np.int64)
     for row, group in enumerate(groups):
@@ -47,13 +49,7 @@ def hungarian(counts: Support, order: Sequence[int]) -> Links:
 LINKINGS: Mapping[str, Callable[[Support, Sequence[int]], Links]] = {"greedy": greedy, "hungarian": hungarian}
 
 
-def link(
-    groups: Sequence[Sequence[int]],
-    entities: Sequence[str],
-    matrix: Sequence[Sequence[Judgement]],
-    linking: str = "greedy",
-    protocol: str = "paper",
-) -> Links:
+def link(groups: Groups, entities: Sequence[str], matrix: Matrix, linking: str = "greedy", protocol: str = "paper") -> Links:
     order = list(range(len(entities)))
     if protocol == "code":
         order.sort(key=lambda number: entities[number])

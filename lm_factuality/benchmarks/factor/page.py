@@ -35,21 +35,13 @@ def _section(chosen: Chosen, task: str) -> Markup:
     likely = {entry.model.id: chosen.find(entry.model, task + PERPLEXITY_SUFFIX) for entry in entries}
     # Per token, where a run has it, before per byte.
     likely_scores = [each for each in shown_scores([*filter(None, likely.values())]) if each.measure == PERPLEXITY]
-    return render(
-        f"{__package__}/page.html",
-        task=task,
-        entries=entries,
-        likely=likely,
-        scores=[score for score in shown_scores(entries) if score.name not in FINER],
-        finer=[score for score in shown_scores(entries) if score.name in FINER],
-        likely_scores=likely_scores,
-        by_size=_by_size(task, entries),
-        by_perplexity=_by_perplexity(task, entries, likely, likely_scores),
-        by_type=_by_type(task, entries),
-        most_series=MOST_SERIES,
-        retrieval=_retrieval(chosen, task),
-        known=known_of(entries[0].result),
-    )
+    finer = [score for score in shown_scores(entries) if score.name in FINER]
+    scores = [score for score in shown_scores(entries) if score not in finer]
+    tables = {"entries": entries, "scores": scores, "finer": finer, "likely": likely, "likely_scores": likely_scores}
+    drawn = {"by_size": _by_size(task, entries), "by_type": _by_type(task, entries), "retrieval": _retrieval(chosen, task)}
+    drawn["by_perplexity"] = _by_perplexity(task, entries, likely, likely_scores)
+    known = known_of(entries[0].result)
+    return render(f"{__package__}/page.html", task=task, most_series=MOST_SERIES, known=known, **tables, **drawn)
 
 
 def _floor(entries: Sequence[Entry]) -> tuple[str, float] | None:

@@ -133,13 +133,9 @@ def spacing_leak(rows: Sequence[Row]) -> Iterator[str]:
 
 def document(row: Row) -> dict[str, Any]:
     """A row as lm_eval's samples show it: the same on every machine, so without the folder its file lies in."""
-    in_range = 0 <= row.gold < len(row.choices)
-    return vars(row) | {
-        "location": Path(row.location).name,
-        "choices": list(row.choices),
-        "error_types": list(row.error_types),
-        "gold": row.gold if in_range else -1,
-    }
+    gold = row.gold if 0 <= row.gold < len(row.choices) else -1
+    lists = {"choices": list(row.choices), "error_types": list(row.error_types)}
+    return vars(row) | lists | {"location": Path(row.location).name, "gold": gold}
 
 
 _ENVIRONMENT = BoundedEnvironment()

@@ -54,14 +54,8 @@ class FactorTask(SuiteTask):
         problems = loaded.all_problems(target, [*suspicions(rows), *odd, *leaks])
         first = [] if loaded.problems else build(cls, config, data_dir, limit=1).instances
         example = tuple((each.args[0], each.args[1] if isinstance(each.args[1], str) else "") for each in first)
-        return Report(
-            target,
-            problems,
-            len(rows),
-            sum(len(row.choices) for row in rows),
-            example,
-            first_seam(rows, corpus.join) if cls.joins else "",
-        )
+        seam = first_seam(rows, corpus.join) if cls.joins else ""
+        return Report(target, problems, len(rows), sum(len(row.choices) for row in rows), example, seam)
 
     def read_documents(self) -> list[dict[str, Any]]:
         loaded = load_corpus(self._corpus, self._data_dir)
@@ -78,10 +72,8 @@ class FactorTask(SuiteTask):
         join, window = self._corpus.join, self._corpus.window
         if kwargs.get("apply_chat_template"):
             join = replace(join, delimiter="")
-        return [
-            Instance(requests.REQUEST_TYPE, doc, (*join(ctx, choice), window), index, **without_chat(kwargs))
-            for index, choice in enumerate(doc["choices"])
-        ]
+        texts, others = enumerate((*join(ctx, choice), window) for choice in doc["choices"]), without_chat(kwargs)
+        return [Instance(requests.REQUEST_TYPE, doc, each, place, **others) for place, each in texts]
 
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
         scores = [ScoredContinuation(*result) for result in results]

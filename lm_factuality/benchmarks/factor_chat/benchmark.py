@@ -103,19 +103,15 @@ def _section(task: str, entries: Sequence[Entry]) -> Markup:
     (position,) = (score for score in SCORES if score.covers(POSITION))
     drawn = [(entry, _bins(entry)) for entry in entries[:_MOST_SERIES]]
     points = [Point("", each.model.label, Dot(100 * chance), Dot(100 * true)) for each, bins in drawn for chance, true, _ in bins]
-    return render(
-        f"{__package__}/page.html",
-        task=task,
-        entries=entries,
-        scores=shown_scores(entries),
-        letters=letters,
-        positions=[replace(position, name=name, label=name.removeprefix(POSITION)) for name in names],
-        caution=next((entry.result.metadata["caution"] for entry in letters if "caution" in entry.result.metadata), ""),
-        drawing=scatter(f"{task} calibration", "probability of true, %", "true completions, %", points, diagonal=True)
-        if points
-        else None,
-        bins=[(entry.model.label, *each) for entry, bins in drawn for each in bins],
-    )
+    axes = f"{task} calibration", "probability of true, %", "true completions, %"
+    values = {
+        "positions": [replace(position, name=name, label=name.removeprefix(POSITION)) for name in names],
+        "caution": next((entry.result.metadata["caution"] for entry in letters if "caution" in entry.result.metadata), ""),
+        "drawing": scatter(*axes, points, diagonal=True) if points else None,
+        "bins": [(entry.model.label, *each) for entry, bins in drawn for each in bins],
+    }
+    scores = shown_scores(entries)
+    return render(f"{__package__}/page.html", task=task, entries=entries, scores=scores, letters=letters, **values)
 
 
 def _bins(entry: Entry) -> list[tuple[float, float, int]]:

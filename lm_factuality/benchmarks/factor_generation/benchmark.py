@@ -111,21 +111,16 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         outcome, margin = ("wrong" if false else "right"), true / (true + false)
     elif marks and None not in marks:
         outcome = "none"
+    detail = {"marks": marks, "sentences": record.get("sentences"), "outputs": responses_of(sample)}
     return SampleRow(
         key_of(sample, doc["prefix"], doc["true"], doc["false"]),
         str(doc["doc_id"]),
         snippet(doc["stem"] or doc["prefix"]),
-        {"id": doc["doc_id"], "prefix": doc["prefix"], "stem": doc["stem"], "true": doc["true"], "false": doc["false"]},
+        {"id": doc["doc_id"], **{key: doc[key] for key in ("prefix", "stem", "true", "false")}},
         outcome,
         margin,
         [doc["error_type"]] if doc.get("error_type") else [],
-        {
-            "marks": marks,
-            "sentences": record.get("sentences"),
-            "unscored": doc.get("no_fact") or None,
-            "right": doc.get("factor_acc"),
-            "outputs": responses_of(sample),
-        },
+        detail | {"unscored": doc.get("no_fact") or None, "right": doc.get("factor_acc")},
         {_POOLED.name: (float(true), float(true + false))} if true + false else {},
     )
 

@@ -1,14 +1,24 @@
-"""FELM as the rest of the suite knows it."""
+"""FELM as the rest of the suite knows it; its scores out of samples, and people in its annotators' place; and its part of the
+report, as table 4 of its paper lays it out, with the published models beneath one's own."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
 
 from lm_factuality.benchmarks.asked import Answers, Item, People, load_questions, relabelling
-from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample
-from lm_factuality.benchmarks.felm import metrics
+from lm_factuality.benchmarks.chosen import Chosen, Entry, Model
+from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample, Samples, Score
 from lm_factuality.benchmarks.felm.judging import SETTINGS
-from lm_factuality.benchmarks.felm.page import LEAD, SAMPLES, sections
+from lm_factuality.benchmarks.felm.metrics import SCORES, judge_document, row_metrics
 from lm_factuality.benchmarks.felm.rows import FELM
+from lm_factuality.benchmarks.rows import Counts, SampleRow, key_of, snippet
+from lm_factuality.ground.html import render
+from lm_factuality.ground.packages import load_yaml
+from lm_factuality.ground.plots import dots
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import first_text, prompt_text, responses_of, texts
 
@@ -24,7 +34,7 @@ def keep(sample: Sample) -> Row:
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
     protocol, mode = str(task.metadata.get("protocol", "paper")), str(task.metadata.get("mode", "vanilla"))
-    return Recount(lambda row: metrics.row_metrics(row["doc"], row["outputs"], protocol, mode))
+    return Recount(lambda row: row_metrics(row["doc"], row["outputs"], protocol, mode))
 
 
 def instance(sample: Sample) -> Instance | None:
@@ -33,17 +43,10 @@ def instance(sample: Sample) -> Instance | None:
         return None
     doc = sample["doc"]
     found, alarm, missed, _ = sample["response_f1"]
-    is_right = not (alarm or missed)
-    return Instance(
-        prompt_text(sample["arguments"]["gen_args_0"]["arg_0"]),
-        ("has an error" if found or missed else "has no error", f"labels: {doc['labels']}"),
-        None,
-        first_text(sample.get("resps")),
-        "has an error" if found or alarm else "has no error",
-        "segments named in the verdict",
-        float(is_right),
-        is_right,
-    )
+    truth, said = ("has an error" if has_one else "has no error" for has_one in (found or missed, found or alarm))
+    asked, raw = prompt_text(sample["arguments"]["gen_args_0"]["arg_0"]), first_text(sample.get("resps"))
+    reference, way, is_right = (truth, f"labels: {doc['labels']}"), "segments named in the verdict", truth == said
+    return Instance(asked, reference, None, raw, said, way, float(is_right), is_right)
 
 
 FACTUAL = "factual"
@@ -67,11 +70,155 @@ def _change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str
     return {"doc": {**sample["doc"], "labels": [answers[item.id] == FACTUAL for item in _items(result, sample)]}}
 
 
+@cache
+def table4() -> Any:
+    """``table4.yaml``, which says what is in it."""
+    return load_yaml(__package__, "table4.yaml")
+
+
+def of_domain(name: str, score: str, scores: Iterable[Score]) -> Score | None:
+    """For ``LEVEL_SCORE_DOMAIN`` the score of that level among ``scores``, labelled with the domain; None for another name."""
+    level, _, domain = name.partition(f"_{score}_")
+    found = next((each for each in scores if each.name == f"{level}_{score}"), None)
+    if found is None or not domain:
+        return None
+    return replace(found, name=name, label=f"{found.label}, {table4()['domains'].get(domain, domain).lower()}")
+
+
+LEAD = "Can the model find the factual errors in somebody else's answer?"
+_SHOWN = tuple(score for score in SCORES if score.label)
+
+
+class Cell(NamedTuple):
+    """F1, precision and recall (as texts, in percent), and the interval of F1 where one is shown."""
+
+    f1: str
+    rest: str
+    interval: str | None = None
+
+
+class Block(NamedTuple):
+    """The scores of a model: for each (domain, level) its cells, None for those it has not."""
+
+    label: str
+    about: str
+    is_published: bool
+    rows: Sequence[tuple[str, str, Sequence[Cell | None]]]
+
+
+def sections(chosen: Chosen) -> Sequence[Markup]:
+    entries = chosen.of_kind("felm")
+    drawn = [(f"{each.model.label}, {each.result.task}", each.dots(_SHOWN[:2])) for each in entries]
+    rows = [(name, found) for name, found in drawn if found]
+    drawing = dots("F1 of finding errors", "F1, %", rows, [score.label for score in _SHOWN[:2]]) if rows else None
+    runs = [(entry, _method_in_words(entry)) for entry in entries]
+    values = {"table": table4(), "blocks": _blocks(entries), "runs": runs, "scores": _SHOWN, "drawing": drawing}
+    return [render(f"{__package__}/page.html", **values)]
+
+
+def _method(entry: Entry) -> tuple[str, str]:
+    metadata = entry.result.metadata
+    return str(metadata.get("mode", "vanilla")), str(metadata.get("unit", "segment"))
+
+
+def _method_in_words(entry: Entry) -> str:
+    """With what it is not quite: claims that are clauses, rows whose references it lacks."""
+    mode, unit = _method(entry)
+    claims_from = entry.result.metadata.get("claims_from")
+    by_rules = isinstance(claims_from, Mapping) and claims_from.get("rules")
+    lacking = int(entry.result.metrics.get("without_references") or 0)
+    but = f"{' (clauses cut by rules)' if by_rules else ''}{f' ({lacking} rows without references)' if lacking else ''}"
+    return f"{table4()['modes'].get(mode, mode)}, {unit}s{but}"
+
+
+def _blocks(entries: Sequence[Entry]) -> list[Block]:
+    """A block a model, in which columns are methods; several tasks of the same method are in blocks of their own data."""
+    found: dict[tuple[str, Model], dict[tuple[str, str], Entry]] = {}
+    for entry in entries:
+        data = entry.result.metadata.get("data")
+        name = data.get("file") if isinstance(data, Mapping) else None
+        found.setdefault((str(name or entry.result.task), entry.model), {})[_method(entry)] = entry
+    blocks = [Block(model.label, name, False, _own_rows(runs)) for (name, model), runs in found.items()]
+    for model in table4()["models"]:
+        rows = [(each["domain"], each["level"], list(map(_published_cell, each["cells"]))) for each in model["rows"]]
+        blocks.append(Block(model["model"], "published", True, rows))
+    return blocks
+
+
+def _own_rows(runs: Mapping[tuple[str, str], Entry]) -> list[tuple[str, str, list[Cell | None]]]:
+    """Without the domains that have no score: FELM's own data has all, other data fewer."""
+    table = table4()
+    entries = [runs.get((each["mode"], each["unit"])) for each in table["columns"]]
+    places = [(each["domain"], each["level"]) for each in table["models"][0]["rows"]]
+    rows = [(domain, level, [_own_cell(entry, domain, level) for entry in entries]) for domain, level in places]
+    scored = {domain for domain, _, cells in rows if any(cells)}
+    return [row for row in rows if row[0] in scored]
+
+
+def _own_cell(entry: Entry | None, domain: str, level: str) -> Cell | None:
+    suffix = "" if domain == "all" else f"_{domain}"
+    score = next(each for each in SCORES if each.name == f"{level}_f1{suffix}")
+    found = entry.figure(score) if entry else None
+    if entry is None or found is None:
+        return None
+    if found.is_few:
+        return Cell("too few", f"{found.counted} rows")
+    rest = [entry.result.metrics.get(f"{level}_{name}{suffix}") for name in ("precision", "recall")]
+    # NaN differs from itself: a score that is not defined.
+    shown = " / ".join("–" if value is None or value != value else score.write(value) for value in rest)
+    interval = score.between(found.low, found.high) if found.low is not None and found.high is not None else "–"
+    return Cell(score.write(found.value), shown, interval)
+
+
+def _published_cell(values: Sequence[float | None] | None) -> Cell | None:
+    if values is None:
+        return None
+    f1, precision, recall = ("–" if value is None else f"{value:.1f}" for value in values)
+    return Cell(f1, f"{precision} / {recall}")
+
+
+def row(result: TaskResult, sample: Sample) -> SampleRow:
+    doc, outputs = sample["doc"], texts(sample["filtered_resps"])
+    judged = judge_document(doc, outputs, str(result.metadata.get("protocol", "paper")))
+    parts: dict[str, Counts] = {}
+    margin, outcome = None, "unscored"
+    if judged.flagged is not None:
+        wrong = sum(error != flag for error, flag in zip(judged.errors, judged.flagged, strict=True))
+        margin, outcome = -wrong / len(judged.errors), "wrong" if wrong else "right"
+        for level in ("segment", "response"):
+            counts = tuple(float(each) for each in sample[f"{level}_f1"])
+            parts |= {f"{level}_f1": counts, f"{level}_balanced_accuracy": counts, f"{level}_f1_{doc['domain']}": counts}
+    return SampleRow(
+        key_of(sample, doc["prompt"], *doc["segments"]),
+        str(doc["index"]),
+        snippet(doc["prompt"]),
+        {key: doc[key] for key in ("prompt", "segments", "claims", "owners")}
+        | {"id": doc["index"], "gold": [not each for each in doc["labels"]]},
+        outcome,
+        margin,
+        (doc["domain"],),
+        {"flagged": judged.flagged, "unscored": judged.reason, "outputs": outputs, "mode": doc["mode"]},
+        parts,
+    )
+
+
+SAMPLES = Samples(
+    row,
+    ("all segments right", "some wrong", "unscored", "other"),
+    margin="share judged wrongly",
+    facet="Domain",
+    is_partition=True,
+    right="Responses judged rightly throughout",
+    compared=lambda name: of_domain(name, "f1", SCORES),
+    script=Path(__file__).with_name("page.js"),
+)
+
+
 BENCHMARK = Benchmark(
     kind="felm",
     title="FELM",
     headlines=("segment_f1",),
-    scores=metrics.SCORES,
+    scores=SCORES,
     keep=keep,
     recount=recount,
     instance=instance,

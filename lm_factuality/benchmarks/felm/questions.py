@@ -60,14 +60,7 @@ class Questioner:
             units = claims.numbered()
         links, passages = self._references(row, units, row.reference_texts if texts is None else texts)
         mode = self.mode if links or passages or self.mode == "cot" else "vanilla"
-        subject = {
-            "kind": f"{unit}s",
-            "question": row.prompt.strip(),
-            "units": units,
-            "links": links,
-            "passages": passages,
-            "demonstration": _demonstration(row),
-        }
+        subject = {**_subject(f"{unit}s", row, units), "links": links, "passages": passages}
         instructions = self.mode if self.protocol == "code" and row.domain not in WITHOUT_REFERENCES else mode
         return Question(f"felm/{unit}_{mode}", mode, subject, len(units), instructions)
 
@@ -83,12 +76,7 @@ class Questioner:
 
 
 def extraction_subject(row: FelmRow) -> dict[str, Any]:
-    return {
-        "kind": "extract_claims",
-        "question": row.prompt.strip(),
-        "units": [segment_text(each) for each in row.segments],
-        "demonstration": _demonstration(row),
-    }
+    return _subject("extract_claims", row, [segment_text(each) for each in row.segments])
 
 
 @cache
@@ -96,8 +84,9 @@ def _demonstrations() -> Any:
     return load_yaml(__package__, "prompts/demonstrations.yaml")
 
 
-def _demonstration(row: FelmRow) -> Any:
-    return _demonstrations()[_GROUPS.get(row.domain, "world")]
+def _subject(kind: str, row: FelmRow, units: Sequence[str]) -> dict[str, Any]:
+    demonstration = _demonstrations()[_GROUPS.get(row.domain, "world")]
+    return {"kind": kind, "question": row.prompt.strip(), "units": units, "demonstration": demonstration}
 
 
 def segment_text(segment: str, protocol: str = "paper") -> str:

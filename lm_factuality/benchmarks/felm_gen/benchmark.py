@@ -15,9 +15,8 @@ from lm_factuality.benchmarks.asked import Answers, Item, People, as_verdict, lo
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample, Samples
-from lm_factuality.benchmarks.felm.benchmark import FACTUAL, segment_items
+from lm_factuality.benchmarks.felm.benchmark import FACTUAL, of_domain, segment_items, table4
 from lm_factuality.benchmarks.felm.judging import SEGMENTS
-from lm_factuality.benchmarks.felm.page import of_domain, table4
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm_gen import steps
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN

@@ -178,6 +178,7 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
     doc, record, f1 = sample["doc"], verdict_of(sample), sample.get("f1_at_k")
     judged = from_record(record)
     is_scored, is_wrong = f1 is not None and not record["unscored"], bool(Tally.of(judged).not_supported)
+    reasons = [next((cell.reason for cell in cells if cell.reason), "") for cells in judged.matrix]
     return SampleRow(
         key_of(sample, doc["index"], doc["question"]),
         str(doc["index"]),
@@ -186,10 +187,7 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         "none" if judged.abstained else "unscored" if not is_scored else "wrong" if is_wrong else "right",
         f1,
         [doc["topic"]] if doc["topic"] else [],
-        {
-            **shown_of(judged, record["unscored"]),
-            "reasons": [next((cell.reason for cell in cells if cell.reason), "") for cells in judged.matrix],
-        },
+        shown_of(judged, record["unscored"]) | {"reasons": reasons},
         {score.name: mean_part(sample[score.name]) for score in SCORES if score.label and sample.get(score.name) is not None},
     )
 

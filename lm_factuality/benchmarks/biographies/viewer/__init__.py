@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal, TypeAlias
 
-from lm_factuality.benchmarks.biographies.scores import attributed, of_any, score
-from lm_factuality.benchmarks.biographies.summary import Row, summarise, why_unscored
+from lm_factuality.benchmarks.biographies.scores import attributed, of_any
+from lm_factuality.benchmarks.biographies.summary import Row, summarise
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.ground.html import one_file, read_asset, read_file
 
@@ -67,11 +67,7 @@ def page_content(
     ``texts`` and the ``responses``, as the scripts of the page read them. A judgement is [outcome, score, reason, evidence], the
     last two by number."""
     texts = Texts()
-    scores = [score(judged, protocol) for judged in biographies]
-    rows = [
-        Row(judged.generation.name, found, judged.abstained, None if judged.abstained else why_unscored(judged, found))
-        for judged, found in zip(biographies, scores, strict=True)
-    ]
+    rows = [Row.of(judged, protocol) for judged in biographies]
     responses = [_response(judged, row, texts, protocol) for judged, row in zip(biographies, rows, strict=True)]
     settings = {"protocol": protocol, **({"linking": linking} if linking else {})}
     return {"title": title, "settings": settings, "summary": summarise(rows), "texts": list(texts), "responses": responses}
