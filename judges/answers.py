@@ -18,10 +18,6 @@ from lm_factuality.ground.settings import FORBID, Integer, Number, Text
 BLANKS = " \t\r\n\u2581\u0120\u010a"  # of a token: white space, also as tokenizers write it where a server does not decode it
 
 
-def _texts(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value or ()
-
-
 @settings(frozen=True, config=FORBID)
 class Decoding:
     """How a model chooses its words. ``seed`` is of the first sample; later ones count up from it. ``top_logprobs`` asks for that
@@ -30,17 +26,14 @@ class Decoding:
     temperature: Annotated[Number, Field(ge=0, le=10)] = 0.0
     top_p: Annotated[Number, Field(gt=0, le=1)] = 1.0
     max_tokens: Annotated[Integer, Field(ge=1)] = 512
-    stop: Annotated[tuple[Text, ...], BeforeValidator(_texts)] = ()
+    stop: Annotated[tuple[Text, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given or ())] = ()
     seed: Annotated[Integer, Field(ge=0)] | None = None
     top_logprobs: Annotated[Integer, Field(ge=0)] = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as they are hashed and shown: ``top_logprobs`` only where it asks for some, so that what has none keeps the
         key that it had before there was such a field."""
-        fields = asdict(self)
-        if not self.top_logprobs:
-            del fields["top_logprobs"]
-        return fields
+        return {name: value for name, value in asdict(self).items() if value or name != "top_logprobs"}
 
 
 @dataclass(frozen=True)
@@ -59,10 +52,8 @@ class Request:
         """The name of its answer in a store: a hash of everything that can change it, ``identity`` being the model's. The subject
         is part of it ``with_subject``, for a backend that reads it: another may be rendered into the same prompt."""
         parts: list[Any] = [identity, self.system, self.prompt, self.decoding.to_dict(), self.sample]
-        if with_subject:
-            parts.append(dict(self.subject))
-        if self.schema:
-            parts.append(self.schema)
+        parts += [dict(self.subject)] if with_subject else []
+        parts += [self.schema] if self.schema else []
         return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
@@ -117,9 +108,8 @@ class Usage:
     completion_tokens: int = 0
     cost: float | None = None
 
-    def plus(self, **more: float) -> Usage:
-        changes: dict[str, Any] = {name: (getattr(self, name) or 0) + each for name, each in more.items()}
-        return replace(self, **changes)
+    def plus(self, **more: Any) -> Usage:
+        return replace(self, **{name: (getattr(self, name) or 0) + each for name, each in more.items()})
 
     def __str__(self) -> str:
         tokens = f"{self.prompt_tokens + self.completion_tokens:,} tokens"

@@ -166,8 +166,8 @@ class JudgeConfig:
         if self.first is None or self.then is None:
             return capabilities(self.backend)
         own, first = self.then.capabilities, self.first.capabilities
-        here, by_words = own.runs_here and first.runs_here, own.by_words or first.by_words
-        return replace(own, is_reproducible=False, runs_here=here, by_words=by_words)
+        here, caution = own.runs_here and first.runs_here, own.caution or first.caution
+        return replace(own, is_reproducible=False, runs_here=here, by_words=own.by_words or first.by_words, caution=caution)
 
     def describe(self, prompt_names: Iterable[str] = ()) -> dict[str, Any]:
         """The judge for a results file: what its backend reads, as JSON has it, and the hashes of the prompts named."""

@@ -1,25 +1,23 @@
-"""Ways to reach a model, a file each, and the one table of them.
+"""Ways to reach a model, a file each, and the one table of them, ``backends.yaml``.
 
 ``openai_http`` any OpenAI-compatible server, ``lm_eval_model`` any model of lm_eval, ``classifier`` a model made to verify,
 ``cascade`` one judge after another, ``lexical`` no model at all. The other modules are parts of the first. A new backend is a
-class that is made of ``(config, purse)``, and its entry in ``BACKENDS``."""
+class that is made of ``(config, purse)``, and its entry in ``backends.yaml``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
+
+from lm_factuality.ground.packages import load_yaml
 
 if TYPE_CHECKING:
     from judges.answers import Backend
     from judges.backends.limits import Purse
     from judges.config import JudgeConfig
-
-WORD_OVERLAP = (
-    "Judged by word overlap, not by a model: on 434 held-out biographies it gives FActScore 86.7 and D-FActScore 79.2 where the "
-    "released judge gives 94.6 and 89.0."
-)
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,8 @@ class Capabilities:
     ``reads_prompts``: a model reads the prompt; otherwise the subject of a request decides, and only subjects of these ``kinds``
     get an answer (None: any). ``needs_evidence``: a claim without passages gets no verdict. ``is_reproducible``: the same version
     of the suite gives the same answers anywhere, if no options are set but ``portable_options``. ``takes_schema``: answers can
-    have a JSON schema. ``runs_here``: the model is in this process. ``by_words``: only content words are seen."""
+    have a JSON schema. ``runs_here``: the model is in this process. ``by_words``: only content words are seen. ``caution`` is to
+    be said beside whatever it judges."""
 
     reads_prompts: bool = True
     kinds: tuple[str, ...] | None = None
@@ -39,11 +38,7 @@ class Capabilities:
     portable_options: tuple[str, ...] = ()
     runs_here: bool = False
     by_words: bool = False
-
-    @property
-    def caution(self) -> str:
-        """What to say beside whatever it judges; empty where there is nothing to warn of."""
-        return WORD_OVERLAP if self.by_words else ""
+    caution: str = ""
 
     def can_answer(self, kind: str) -> bool:
         """Whether requests about subjects of this ``kind`` (``verify``, ``segments``, ...) can get an answer."""
@@ -60,47 +55,7 @@ class Entry:
     capabilities: Capabilities = Capabilities()
 
 
-_SERVER = (
-    *("model", "base_url", "api_key_env", "endpoint", "max_tokens_name", "schema", "tokenizer", "extra_body", "verdicts"),
-    *("verify", "prices", "thinking_tokens"),
-)
-_LIMITS = ("concurrency", "timeout", "total_timeout", "max_retries", "requests_per_minute", "tokens_per_minute", "max_cost")
-_BY_EVIDENCE = ("verify", "segments", "claims", "marks")  # kinds of subjects that have passages
-
-BACKENDS: Mapping[str, Entry] = {
-    "openai": Entry(
-        "judges.backends.openai_http:OpenAIBackend",
-        (*_SERVER, *_LIMITS),
-        model_is="the name by which the server knows it",
-        capabilities=Capabilities(takes_schema=True),
-    ),
-    "lm_eval": Entry(
-        "judges.backends.lm_eval_model:LmEvalBackend",
-        ("model", "model_args", "apply_chat_template", "verdicts", "verify", "thinking_tokens"),
-        model_is="the name of a model class (hf, vllm, ...)",
-        capabilities=Capabilities(runs_here=True),
-    ),
-    "classifier": Entry(
-        "judges.backends.classifier:ClassifierBackend",
-        ("model", "family", "revision", "window", "threshold", "batch_size", "device"),
-        model_is="a model on the Hub, or its folder",
-        capabilities=Capabilities(reads_prompts=False, kinds=_BY_EVIDENCE, needs_evidence=True, runs_here=True),
-    ),
-    "cascade": Entry("judges.backends.cascade:CascadeBackend", ("first", "then", "unsure", "error")),
-    "lexical": Entry(
-        "judges.backends.lexical:LexicalBackend",
-        ("options",),
-        capabilities=Capabilities(
-            reads_prompts=False,
-            kinds=(*_BY_EVIDENCE, "decompose", "group"),
-            needs_evidence=True,
-            is_reproducible=True,
-            portable_options=("threshold",),
-            runs_here=True,
-            by_words=True,
-        ),
-    ),
-}
+BACKENDS = TypeAdapter(dict[str, Entry]).validate_python(load_yaml(__package__, "backends.yaml"))
 
 
 def capabilities(backend: str) -> Capabilities:

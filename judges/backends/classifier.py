@@ -81,7 +81,11 @@ class ClassifierBackend:
         found = [self._known[pair] for pair in pairs]
         if problems := [each.problem for each in found if each.probability is None]:
             return Answer(None, error=f"no verdict: {problems[0]}")
-        replies = [to_reply(each.probability or 0.0, self._config.threshold, _reason(each)) for each in found]
+        replies = []
+        for each in found:
+            where = f", the highest of {each.windows} windows" if each.windows > 1 else ""
+            reason = f"probability of support {each.probability:.3f}{where}"
+            replies.append(to_reply(each.probability or 0.0, self._config.threshold, reason))
         return to_answer(kind, replies if _passages(subject) else None)
 
 
@@ -116,8 +120,3 @@ def _pairs(subject: Mapping[str, Any]) -> list[Pair]:
     passages = _passages(subject)
     is_ours = passages and _CAN.can_answer(str(subject.get("kind")))
     return [Pair(claim, passages) for claim in claims_of(subject)] if is_ours else []
-
-
-def _reason(support: Support) -> str:
-    where = f", the highest of {support.windows} windows" if support.windows > 1 else ""
-    return f"probability of support {support.probability:.3f}{where}"

@@ -44,18 +44,15 @@ class Purse:
     async def reserve(self, worst: float) -> None:
         """Returns when ``worst`` USD are set aside; waits for calls under way, which mostly cost less than was set aside. Raises
         BudgetSpent: nothing is under way that could make room."""
-        while not self._take(worst):
-            await asyncio.sleep(_PATIENCE)
-
-    def _take(self, worst: float) -> bool:
-        with self._lock:
-            if self.limit is not None and self.spent + self._reserved + worst > self.limit:
+        while True:
+            with self._lock:
+                if self.limit is None or self.spent + self._reserved + worst <= self.limit:
+                    self._reserved += worst
+                    self._under_way += 1
+                    return
                 if not self._under_way:
                     raise BudgetSpent(worst)
-                return False
-            self._reserved += worst
-            self._under_way += 1
-            return True
+            await asyncio.sleep(_PATIENCE)
 
     def settle(self, worst: float, cost: float) -> None:
         """A call for which ``worst`` was reserved has cost ``cost``."""

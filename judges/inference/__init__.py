@@ -3,15 +3,18 @@ are asked is one table, of their families; passages are cut into windows that fi
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, Protocol
 
+from pydantic import TypeAdapter
 from tqdm import tqdm
 
 from judges.lexical.model import load_model as load_lexical_model
 from judges.lexical.words import Passage
 from lm_factuality.ground.errors import ConfigError, did_you_mean
+from lm_factuality.ground.packages import load_yaml
 
 LEXICAL = "lexical"
 
@@ -41,50 +44,20 @@ class Support:
     problem: str = ""
 
 
-class Entailment(Protocol):
-    """Something that says whether premises entail claims."""
+class Entailment:
+    """Says whether premises entail claims, by ``ask``, which is given each pair once. ``identity`` is everything that can change
+    a verdict."""
 
-    @property
-    def identity(self) -> str:
-        """The model and everything else that can change a verdict."""
+    def __init__(self, identity: str, ask: Callable[[Sequence[Pair]], list[bool | None]]) -> None:
+        self.identity, self._ask = identity, ask
+        self.known: dict[Pair, bool | None] = {}
 
     def entail(self, pairs: Sequence[Pair]) -> list[bool | None]:
         """For each pair whether its passages entail its claim; None where there is no verdict."""
-
-
-class LexicalEntailment:
-    def __init__(self) -> None:
-        self._model = load_lexical_model()
-
-    @property
-    def identity(self) -> str:
-        return f"lexical {self._model.identity}"
-
-    def entail(self, pairs: Sequence[Pair]) -> list[bool | None]:
-        bar = tqdm(pairs, desc="entailment", unit=" pairs", delay=2)
-        return [
-            self._model.judge(pair.claim, [Passage(each.text, each.title) for each in pair.passages]).is_supported for pair in bar
-        ]
-
-
-class Once:
-    def __init__(self, entailment: Entailment) -> None:
-        self._entailment = entailment
-        self._known: dict[Pair, bool | None] = {}
-
-    @property
-    def identity(self) -> str:
-        return self._entailment.identity
-
-    @property
-    def num_asked(self) -> int:
-        return len(self._known)
-
-    def entail(self, pairs: Sequence[Pair]) -> list[bool | None]:
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
+        new = [pair for pair in dict.fromkeys(pairs) if pair not in self.known]
         if new:
-            self._known.update(zip(new, self._entailment.entail(new), strict=True))
-        return [self._known[pair] for pair in pairs]
+            self.known.update(zip(new, self._ask(new), strict=True))
+        return [self.known[pair] for pair in pairs]
 
 
 @dataclass(frozen=True)
@@ -103,21 +76,7 @@ class Family:
     by_type: bool = False
 
 
-# As their authors' code asks them, the most specific first. Windows that it counts in words (500 for MiniCheck's T5, 350 for
-# AlignScore) have 1.3 tokens a word here.
-FAMILIES: Mapping[str, Family] = {
-    "minicheck-t5": Family("minicheck.*t5", "seq2seq", "predict: {premise}{eos}{claim}", window=650),
-    "minicheck": Family("minicheck", "sequence", "{premise}{eos}{claim}", support=1, window=400),
-    "hhem": Family(
-        "hallucination_evaluation_model|hhem",
-        "tokens",
-        "<pad> Determine if the hypothesis is true given the premise?\n\nPremise: {premise}\n\nHypothesis: {claim}",
-        support=1,
-    ),
-    "alignscore": Family("alignscore", support=0, window=450),
-    "true": Family("^m?t5$", "seq2seq", "premise: {premise} hypothesis: {claim}", by_type=True),
-    "nli": Family("", by_type=True),  # any other classifier
-}
+FAMILIES = TypeAdapter(dict[str, Family]).validate_python(load_yaml(__package__, "families.yaml"))
 
 
 def family_of(name: str, config: Mapping[str, Any], given: str | None = None) -> str:
@@ -139,15 +98,10 @@ class Windows:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        self._known: dict[tuple[tuple[Titled, ...], int], list[str]] = {}
+        self.of = cache(self._packed)
 
-    def of(self, passages: tuple[Titled, ...], size: int) -> list[str]:
+    def _packed(self, passages: tuple[Titled, ...], size: int) -> list[str]:
         """Texts of at most ``size`` tokens that hold all ``passages``, each under its title as in ALCE; short ones share one."""
-        if (passages, size) not in self._known:
-            self._known[passages, size] = self._packed(passages, size)
-        return self._known[passages, size]
-
-    def _packed(self, passages: Sequence[Titled], size: int) -> list[str]:
         packed: list[str] = []
         used = 0
         for passage in passages:
@@ -190,7 +144,15 @@ def load_entailment(name: str, batch_size: int = 16, device: str | None = None) 
     the TRUE kind. ``device``: the GPU if there is one, unless it is named. Raises ModelError: the model cannot be loaded or does
     not say which label is entailment."""
     if name == LEXICAL:
-        return LexicalEntailment()
+        lexical = load_lexical_model()
+
+        def by_words(pairs: Sequence[Pair]) -> list[bool | None]:
+            asked = ((each.claim, [Passage(one.text, one.title) for one in each.passages]) for each in pairs)
+            bar = tqdm(asked, "entailment", len(pairs), unit=" pairs", delay=2)
+            return [lexical.judge(claim, passages).is_supported for claim, passages in bar]
+
+        return Entailment(f"lexical {lexical.identity}", by_words)
     from judges.inference.models import load_model
 
-    return load_model(name, batch_size, device)
+    model = load_model(name, batch_size, device)
+    return Entailment(model.identity, model.entail)

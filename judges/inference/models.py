@@ -4,15 +4,9 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
+import transformers
 from tqdm import tqdm
-from transformers import (
-    AutoConfig,
-    AutoModelForSeq2SeqLM,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    PreTrainedConfig,
-    T5ForTokenClassification,
-)
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from judges.inference import FAMILIES, Pair, Support, Windows, family_of
 from lm_factuality.ground.errors import ModelError
@@ -129,13 +123,13 @@ def load_model(
     Raises ConfigError: no family is called that. Raises ModelError: no such model here, or without the head of its family."""
     device = device or default_device()
     with loading(f"the inference model {name!r}", f"{_OTHERWISE}{_T5}"):
-        about = PreTrainedConfig.get_config_dict(name, revision=revision)[0]
+        about = transformers.PreTrainedConfig.get_config_dict(name, revision=revision)[0]
         family = family_of(name, about, family)
         if family == "hhem":  # its own code, which we need not run, wraps this class of transformers
             foundation = about.get("foundation") or _FLAN
             config = AutoConfig.from_pretrained(foundation, num_labels=2)
             options = {"config": config, "key_mapping": {"^t5\\.": ""}, "revision": revision, "output_loading_info": True}
-            model, info = T5ForTokenClassification.from_pretrained(name, **options)
+            model, info = transformers.T5ForTokenClassification.from_pretrained(name, **options)
             if missing := sorted(info["missing_keys"]):  # transformers would make these weights up
                 raise ModelError(f"{name}: has no weights for {', '.join(missing[:3])}; does it belong to that family?")
             tokenizer = AutoTokenizer.from_pretrained(foundation)
@@ -162,10 +156,9 @@ def load_classifier(
     with loading(f"the inference model {name!r}", f"{otherwise}{_T5}"):
         config = AutoConfig.from_pretrained(name, revision=revision)
         if not any(each.endswith("ForSequenceClassification") for each in config.architectures or ()):
-            raise ModelError(
-                f"{name}: {', '.join(config.architectures or ['a model'])} is not an inference model; expected a classifier "
-                "such as microsoft/deberta-large-mnli, or a T5 such as google/t5_xxl_true_nli_mixture"
-            )
+            found = ", ".join(config.architectures or ["a model"])
+            expected = "a classifier such as microsoft/deberta-large-mnli, or a T5 such as google/t5_xxl_true_nli_mixture"
+            raise ModelError(f"{name}: {found} is not an inference model; expected {expected}")
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
         model = AutoModelForSequenceClassification.from_pretrained(name, revision=revision, dtype=dtype or dtype_of(device))
         return model.to(device).eval(), tokenizer, _window(config, tokenizer)
@@ -184,10 +177,8 @@ def find_label(name: str, labels: dict[int, str], meanings: Collection[str]) -> 
     """The number of the one label that is called by one of ``meanings``, in any case. Raises ModelError: none or several are."""
     found = [number for number, label in labels.items() if label.strip().lower() in meanings]
     if len(found) != 1:
-        raise ModelError(
-            f"{name}: its labels are {', '.join(map(str, labels.values()))}, expected one called {next(iter(meanings))!r}; "
-            "set id2label in its config.json"
-        )
+        known, expected = ", ".join(map(str, labels.values())), next(iter(meanings))
+        raise ModelError(f"{name}: its labels are {known}, expected one called {expected!r}; set id2label in its config.json")
     return found[0]
 
 

@@ -39,7 +39,7 @@ def newest(runs: Iterable[Run]) -> tuple[list[Run], list[str]]:
     """Of each model and task the newest run, and a note on each that is passed over for it."""
     found: dict[tuple[str, str], Run] = {}
     notes = []
-    for run in sorted(runs, key=lambda run: (run.file.date, str(run.file.path))):
+    for run in sorted(runs, key=lambda run: (run.file.date, run.file.path.name, str(run.file.path))):
         key = (run.task.task, run.label)
         if key in found:
             older = found.pop(key)

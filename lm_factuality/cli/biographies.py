@@ -10,7 +10,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from judges.inference import Once, load_entailment
+from judges.inference import load_entailment
 from lm_factuality.benchmarks.biographies.citations import find_splitter, judge_citations, summarise_citations, to_record
 from lm_factuality.benchmarks.biographies.generations import query_of, read_generations, read_names
 from lm_factuality.benchmarks.biographies.types import Record, read_lines
@@ -74,12 +74,12 @@ def cite(parsed: argparse.Namespace) -> int:
         raise ConfigError(f"--batch-size {parsed.batch_size}: expected 1 or more")
     split = find_splitter(parsed.sentences)
     generations = read_generations(parsed.generations)
-    once = Once(load_entailment(parsed.nli, parsed.batch_size, parsed.device))
-    judged = judge_citations(generations, once, parsed.protocol, split)
+    entailment = load_entailment(parsed.nli, parsed.batch_size, parsed.device)
+    judged = judge_citations(generations, entailment, parsed.protocol, split)
     summary = summarise_citations(judged, parsed.protocol)
     about = {
-        "nli": once.identity,
-        "pairs": once.num_asked,
+        "nli": entailment.identity,
+        "pairs": len(entailment.known),
         "sentences": parsed.sentences,
         "generations": [path.name for path in parsed.generations],
     }

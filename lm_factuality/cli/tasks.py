@@ -137,7 +137,7 @@ def quickstart(parsed: argparse.Namespace) -> int:
     """Runs both parts and prints a table of each."""
     os.environ.setdefault("LMEVAL_LOG_LEVEL", "WARNING")
     from lm_factuality.ground.console import interval, print_table, shown
-    from lm_factuality.sample.quickstart import TASK, judge_sample, quickstart
+    from lm_factuality.sample.quickstart import PAGE, TASK, judge_sample, quickstart
 
     rows: list[tuple[str, ...]] = []
     for score in quickstart(parsed.output):
@@ -153,17 +153,18 @@ def quickstart(parsed: argparse.Namespace) -> int:
             f"lm_eval's results and samples: {parsed.output}",
         ),
     )
-    judged, rows = judge_sample(parsed.output / "biographies"), []
-    for each in judged.measures:
+    folder, rows = parsed.output / "biographies", []
+    responses, measures = judge_sample(folder)
+    for each in measures:
         form = ".1%" if each.name.endswith("Score") else ".2f"
         numbers = format(each.judge, form), format(each.truth, form), f"{each.pearson:.2f}", str(each.responses)
         rows.append((each.name, *numbers))
     print_table(
-        f"sample_ambigbio: do {judged.responses} biographies merge people who share a name? The offline judge beside the truth",
+        f"sample_ambigbio: do {responses} biographies merge people who share a name? The offline judge beside the truth",
         ("mean of", "#judge", "#truth", "#Pearson's r", "#responses"),
         rows,
         (
-            f"Each response, its facts and their evidence: {judged.page}",
+            f"Each response, its facts and their evidence: {folder / PAGE}",
             "Next, a real model on the published benchmarks (needs a network or a local copy of the data):",
             "  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor --output_path results",
         ),

@@ -103,11 +103,8 @@ def _certificate(
     if rules.certificate == "none":
         return
     if not contents:
-        yield Refusal(
-            "JUDGE_UNCERTIFIED",
-            task.task,
-            "no certificate: make one by lm-factuality certify --judge CONFIG --out certificate.json; pack with --certificate",
-        )
+        advice = "make one by lm-factuality certify --judge CONFIG --out certificate.json; pack with --certificate"
+        yield Refusal("JUDGE_UNCERTIFIED", task.task, f"no certificate: {advice}")
     elif rules.certificate == "published" and not any(map(is_published, contents.values())):
         yield Refusal("JUDGE_UNCERTIFIED", task.task, "no certificate was made on the published data; certify again on that")
 
@@ -179,11 +176,7 @@ class _Offline(Judge):
     def _requests(
         self, prompt_name: str, subjects: Subjects, samples: int | None, changes: Mapping[str, Any], schema: str = ""
     ) -> list[Request]:
-        count = self.config.samples if samples is None else samples
-        return [Request("", sample=sample, subject=subject) for subject in subjects for sample in range(count)]
+        return [Request("", subject=subject) for subject in subjects]
 
     def _answers(self, requests: Sequence[Request], description: str) -> list[Answer]:
-        """Each subject is judged once: its samples are the same."""
-        times = 1 + max((each.sample for each in requests), default=0)
-        answers = self._backend.answer([each for each in requests if each.sample == 0])
-        return [answer for _, answer in answers for _ in range(times)]
+        return [answer for _, answer in self._backend.answer(requests)]

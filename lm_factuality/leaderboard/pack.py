@@ -8,28 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lm_factuality.ground.errors import ConfigError, DataError, refuse
-from lm_factuality.ground.files import alone, parse_json, sha256_of, write_json
+from lm_factuality.ground.files import alone, parse_json, sha256_of
 from lm_factuality.ground.suite import find_config
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
+from lm_factuality.leaderboard import submission as submitted
 from lm_factuality.leaderboard.check import UNFINISHED, check_submission
 from lm_factuality.leaderboard.contents import own_secrets, secrets_in_file
 from lm_factuality.leaderboard.judges import is_judged
 from lm_factuality.leaderboard.rows import weights_hash
 from lm_factuality.leaderboard.rules import Rules, leaderboard_names, read_rules
 from lm_factuality.leaderboard.runs import describe_task, num_parameters_of, read_run
-from lm_factuality.leaderboard.submission import (
-    CERTIFICATE,
-    FILE,
-    MODEL_NAME,
-    REVISION,
-    REVISIONS,
-    SCHEMA,
-    SCHEMA_VERSION,
-    PackedFile,
-    Submission,
-    SubmittedCertificate,
-    SubmittedModel,
-)
 from lm_factuality.people.correct import correct
 from lm_factuality.people.labels import read_key
 from lm_factuality.results.read import date_of, read_results_files, write_correction
@@ -81,7 +69,7 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
             if task.result.task == name and task.result.samples
         ]
         # As it is: what is not in order, the check refuses when it reads it.
-        submission = Submission.model_construct(
+        submission = submitted.Submission.model_construct(
             leaderboard=rules.name,
             model=model,
             date=date_of(newest),
@@ -94,7 +82,7 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
             key=options.key.name if options.key else "",
             labels=tuple(each.name for each in options.labels),
         )
-        write_json(folder / FILE, {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **submission.model_dump()})
+        submitted.write_submission(folder, submission)
         refusals = check_submission(folder, options.rules).refusals
         refuse([str(each) for each in refusals], "refusals", "Nothing is packed.")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -114,7 +102,7 @@ def _correct(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOptio
             write_correction(correct(task, options.key, options.labels), folder / chosen[name].path.name)
 
 
-def _copy(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOptions) -> tuple[PackedFile, ...]:
+def _copy(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOptions) -> tuple[submitted.PackedFile, ...]:
     sources: dict[str, Path] = {}
     for name, file in chosen.items():
         task = file.task(name)
@@ -124,7 +112,7 @@ def _copy(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOptions)
             if sources.setdefault(path.name, path).resolve() != path.resolve():
                 raise DataError(f"{path}: another file of this name is packed already; give the results of one run")
     if options.certificate is not None:
-        sources[CERTIFICATE] = options.certificate
+        sources[submitted.CERTIFICATE] = options.certificate
     for path in (*([options.key] if options.key else []), *options.labels):
         if sources.setdefault(path.name, path) != path:
             raise DataError(f"{path}: another file of this name is packed already; rename it")
@@ -140,7 +128,7 @@ def _copy(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOptions)
         except OSError as error:
             raise DataError(f"{source}: cannot be copied: {error}") from error
     paths = sorted(folder.iterdir())
-    return tuple(PackedFile(path=path.name, sha256=sha256_of(path), bytes=path.stat().st_size) for path in paths)
+    return tuple(submitted.PackedFile(path=path.name, sha256=sha256_of(path), bytes=path.stat().st_size) for path in paths)
 
 
 def _find_rules(options: PackOptions, files: Sequence[ResultsFile]) -> Rules:
@@ -193,10 +181,10 @@ def _choose(rules: Rules, files: Sequence[ResultsFile]) -> tuple[dict[str, Resul
     return chosen, problems
 
 
-def _model(options: PackOptions, rules: Rules, file: ResultsFile, tasks: Sequence[TaskResult]) -> SubmittedModel:
+def _model(options: PackOptions, rules: Rules, file: ResultsFile, tasks: Sequence[TaskResult]) -> submitted.SubmittedModel:
     """The model of a run. Raises ConfigError: options that are missing or not in order, a line each."""
     problems = []
-    if not MODEL_NAME.fullmatch(options.model):
+    if not submitted.MODEL_NAME.fullmatch(options.model):
         problems.append(f"--model is {options.model!r}; expected ORG/NAME as on the Hub, such as facebook/opt-125m")
     revision, problem = _revision(options.revision, file)
     problems += [problem] if problem else []
@@ -213,7 +201,7 @@ def _model(options: PackOptions, rules: Rules, file: ResultsFile, tasks: Sequenc
     if problems:
         raise ConfigError("\n".join(problems))
     size = num_parameters_of(file)
-    return SubmittedModel.model_construct(
+    return submitted.SubmittedModel.model_construct(
         name=options.model, revision=revision, dtype=dtype, backend=file.backend, num_parameters=size
     )
 
@@ -232,18 +220,18 @@ def _revision(given: str, file: ResultsFile) -> tuple[str, str]:
     if given and found and given != found:
         return found, f"--revision is {given}, but {found} was run; leave --revision out"
     revision = given or found
-    if REVISION.fullmatch(revision):
+    if submitted.REVISION.fullmatch(revision):
         return revision, ""
     found = f"--revision is {revision!r}" if revision else f"--revision: {file.path} does not say which weights were run{why}"
-    return revision, f"{found}; give {REVISIONS}"
+    return revision, f"{found}; give {submitted.REVISIONS}"
 
 
-def _certificate(folder: Path) -> SubmittedCertificate:
-    path, expected = folder / CERTIFICATE, "expected what 'lm-factuality certify --out' wrote"
+def _certificate(folder: Path) -> submitted.SubmittedCertificate:
+    path, expected = folder / submitted.CERTIFICATE, "expected what 'lm-factuality certify --out' wrote"
     try:
         content = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"--certificate: not JSON: {error}; {expected}") from error
     if not isinstance(content, dict):
         raise DataError(f"--certificate: no JSON object; {expected}")
-    return SubmittedCertificate(path=CERTIFICATE, sha256=sha256_of(path), content=content)
+    return submitted.SubmittedCertificate(path=submitted.CERTIFICATE, sha256=sha256_of(path), content=content)

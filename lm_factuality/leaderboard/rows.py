@@ -160,12 +160,9 @@ class _Rows:
             yield Refusal("ROWS_MISSING", rules.task, f"doc_id {_some(unknown)}: the data has no such row")
         digest = self.digest.documents().digest
         if rules.digest is not None and not missing and digest != rules.digest:
-            yield Refusal(
-                "WRONG_DATA",
-                rules.task,
-                f"the documents in the samples are not the published ones (digest {digest[:12]}, expected {rules.digest[:12]}); "
-                "run the task on the published data, as this version of the suite has it",
-            )
+            found = f"not the published ones (digest {digest[:12]}, expected {rules.digest[:12]})"
+            advice = "run the task on the published data, as this version of the suite has it"
+            yield Refusal("WRONG_DATA", rules.task, f"the documents in the samples are {found}; {advice}")
 
     def changed(self, rules: TaskRules, task_hash: Any) -> Iterator[Refusal]:
         """Rows that are not those of the run, were not asked as they say, or hold what no model can say."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, Field, ValidationError
 
 from lm_factuality.ground.errors import DataError, did_you_mean, printable
-from lm_factuality.ground.files import not_finite, parse_json
+from lm_factuality.ground.files import not_finite, parse_json, write_json
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.settings import Strict
 
@@ -142,6 +142,10 @@ def read_submission(folder: Path) -> Submission:
         return Submission.model_validate(content)
     except ValidationError as error:
         raise _invalid(f"{_sentence(error)}; pack the results again") from error
+
+
+def write_submission(folder: Path, submission: Submission) -> None:
+    write_json(folder / FILE, {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **submission.model_dump()})
 
 
 def _invalid(sentence: str) -> Refused:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -64,16 +65,9 @@ def correct(result: TaskResult, key_file: Path, label_files: Sequence[Path]) -> 
                 without[name] = found
             else:
                 scores[name] = found
-    return Correction(
-        suite_version=__version__,
-        task=result.task,
-        samples=sha256_of(result.samples),
-        key=sha256_of(key_file),
-        labels=tuple(map(sha256_of, label_files)),
-        scores=scores,
-        left_out=left_out,
-        without=without,
-    )
+    about: Any = {"suite_version": __version__, "task": result.task, "samples": sha256_of(result.samples)}
+    about |= {"key": sha256_of(key_file), "labels": tuple(map(sha256_of, label_files))}
+    return Correction(**about, scores=scores, left_out=left_out, without=without)
 
 
 def rows_of(benchmark: Benchmark, result: TaskResult, key: Key, labels: Labels) -> tuple[list[Row], dict[str, int]]:
@@ -85,10 +79,8 @@ def rows_of(benchmark: Benchmark, result: TaskResult, key: Key, labels: Labels) 
     source = next((place for place, each in enumerate(key.sources) if (each.task, each.samples_sha256) == of), None)
     if source is None:
         known = listed([f"{each.samples or each.file} ({each.samples_sha256[:12]})" for each in key.sources])
-        raise DataError(
-            f"{result.samples}: sheet {key.sheet} was not drawn from these samples (SHA-256 {of[1][:12]}), but from {known}; "
-            "give the results that the sheet was made of, as they were"
-        )
+        found = f"sheet {key.sheet} was not drawn from these samples (SHA-256 {of[1][:12]}), but from {known}"
+        raise DataError(f"{result.samples}: {found}; give the results that the sheet was made of, as they were")
     weights = {each.unit: each.weight for each in key.items if each.source == source}
     rows: list[Row] = []
     left_out: Counter[str] = Counter()

@@ -57,10 +57,8 @@ def match(people: Sequence[Measured], judge: Sequence[Measured]) -> tuple[list[B
     theirs, ours = _keyed(people, by_index), _keyed(judge, by_index)
     models, known = (list(dict.fromkeys(each.model for each in side)) for side in (people, judge))
     if unknown := [model for model in models if model not in known]:
-        raise DataError(
-            f"no results of {', '.join(map(repr, unknown))}, only of {', '.join(map(repr, known))}; name the model of a "
-            "results file as people call it: --auto MODEL=FILE"
-        )
+        found = f"no results of {', '.join(map(repr, unknown))}, only of {', '.join(map(repr, known))}"
+        raise DataError(f"{found}; name the model of a results file as people call it: --auto MODEL=FILE")
     matched = [key for key in theirs if key in ours]
     if not matched:
         one, other = " ".join(map(repr, next(iter(theirs)))), " ".join(map(repr, next(iter(ours))))

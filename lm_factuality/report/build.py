@@ -13,14 +13,14 @@ from markupsafe import Markup
 from lm_factuality import __version__
 from lm_factuality.benchmarks import all_benchmarks
 from lm_factuality.benchmarks.certifiable import Stated
-from lm_factuality.benchmarks.chosen import Chosen, Entry, Model, scores_section
+from lm_factuality.benchmarks.chosen import Chosen, Entry, Model, newest, scores_section
 from lm_factuality.benchmarks.declaration import Benchmark, Run
 from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.ground.files import whole_folder, write_text
 from lm_factuality.ground.html import SCRIPT, STYLE, Link, read_asset, read_file, render
 from lm_factuality.ground.model_names import family, size_in_name
 from lm_factuality.ground.plots import MOST_SERIES, Plot, dots
-from lm_factuality.harness.outputs import ResultsFile, TaskResult
+from lm_factuality.harness.outputs import ResultsFile
 from lm_factuality.report.data import CHUNK, OUTCOMES, TaskData, page_data, with_samples, write_data, write_pairs
 from lm_factuality.results.compare import notes_of
 from lm_factuality.results.read import read_results_files
@@ -179,45 +179,27 @@ def _browsed(chosen: Chosen, data: Sequence[TaskData]) -> dict[str, Any]:
 
 def choose(paths: Sequence[Path]) -> Chosen:
     """The runs of all results files that ``paths`` name. Raises DataError: a path without results, or a file without tasks."""
-    files = read_results_files(paths)
-    newest: dict[tuple[str, str, str], tuple[ResultsFile, TaskResult]] = {}
-    notes = []
-    for file in sorted(files, key=lambda file: (file.date, file.path.name, str(file.path))):
-        for task in file.tasks:
-            protocol = Run(file, task).protocol
-            variant = ", ".join(filter(None, (file.variant, protocol and f"protocol {protocol}")))
-            key = (task.task, file.model, variant)
-            if key in newest:
-                older = newest.pop(key)[0]
-                notes.append(f"{task.task}, {file.label}: {file.path.name} counts, the newest; {older.path.name} is older")
-            newest[key] = file, task
-    if not newest:
+    runs, notes = newest(Run(file, task) for file in read_results_files(paths) for task in file.tasks)
+    if not runs:
         where = ", ".join(str(path) for path in paths)
         raise DataError(f"{where}: the results files hold no task; give the folder of a finished lm_eval run")
-    models = _models({(name, variant): file for (_, name, variant), (file, _) in newest.items()})
-    entries = sorted(
-        (Entry(models[name, variant], file, task) for (_, name, variant), (file, task) in newest.items()),
-        key=lambda entry: (entry.result.task, entry.model.label),
-    )
+    variants = [", ".join(filter(None, (run.file.variant, run.protocol and f"protocol {run.protocol}"))) for run in runs]
+    found = {(run.file.model, variant): run.file for run, variant in zip(runs, variants, strict=True)}
+    models = _models(found)
+    shown = [Entry(models[run.file.model, variant], run.file, run.task) for run, variant in zip(runs, variants, strict=True)]
+    entries = sorted(shown, key=lambda entry: (entry.result.task, entry.model.label))
     tasks = tuple(dict.fromkeys(entry.result.task for entry in entries))
     in_order = sorted({entry.model.id: entry.model for entry in entries}.values(), key=lambda model: model.label)
     return Chosen(tuple(in_order), tasks, tuple(entries), tuple(notes))
 
 
 def _models(files: Mapping[tuple[str, str], ResultsFile]) -> dict[tuple[str, str], Model]:
-    short = _short_names(name for name, _ in files)
-    return {
-        (name, variant): Model(
-            f"m{number}",
-            f"{short[name]} ({variant})" if variant else short[name],
-            name,
-            variant,
-            file.backend,
-            file.num_parameters or size_in_name(name),
-            family(name),
-        )
-        for number, ((name, variant), file) in enumerate(sorted(files.items(), key=lambda each: each[0]))
-    }
+    short, found = _short_names(name for name, _ in files), {}
+    for number, ((name, variant), file) in enumerate(sorted(files.items(), key=lambda each: each[0])):
+        label = f"{short[name]} ({variant})" if variant else short[name]
+        size = file.num_parameters or size_in_name(name)
+        found[name, variant] = Model(f"m{number}", label, name, variant, file.backend, size, family(name))
+    return found
 
 
 def _short_names(names: Iterable[str]) -> dict[str, str]:
@@ -288,14 +270,8 @@ def _all_settings(chosen: Chosen) -> dict[str, Any]:
     tasks = [task for task in chosen.tasks if any(len(values[task][name]) > 1 for name in differing)]
     runs = [entry for task in tasks for entry in chosen.of_task(task)]
     of_tasks = [name for name in names if name not in same and name not in differing]
-    return {
-        "of_runs": of_runs,
-        "by_task": values,
-        "same": same,
-        "of_tasks": of_tasks,
-        "differing": differing,
-        "differing_runs": runs,
-    }
+    names_of = {"same": same, "of_tasks": of_tasks, "differing": differing}
+    return {"of_runs": of_runs, "by_task": values, "differing_runs": runs, **names_of}
 
 
 def _text(value: Any) -> str:

@@ -60,10 +60,9 @@ def read_published(path: Path) -> list[Published]:
             scores = value if key == "scores" else {entry["metric"]: value}
             figures += [Published(**rest, metric=metric, value=float(each)) for metric, each in scores.items()]
         except (AttributeError, TypeError, KeyError, ValueError) as error:
-            raise ConfigError(
-                f"{path}: figure {number}: {error}; expected model, task, metric, percent (or value; or scores for metric "
-                "and percent), where; and protocol and decoding, if other than the benchmark's own"
-            ) from error
+            expected = "expected model, task, metric, percent (or value; or scores for metric and percent), where"
+            more = "and protocol and decoding, if other than the benchmark's own"
+            raise ConfigError(f"{path}: figure {number}: {error}; {expected}; {more}") from error
     return figures
 
 
@@ -143,12 +142,8 @@ def _headline_table(benchmark: Benchmark, runs: Sequence[Run], figures: Sequence
     unit = " in percent" if score.unit == "%" and score.times == 100 else ""
     label = score.label if score.label[1:2].isupper() or not score.label.replace(" ", "").isalpha() else score.label.lower()
     said = [f"{'; '.join(which)}: {note}" for note, which in notes.items()]
-    return Table(
-        f"{benchmark.title} {label}{unit}",
-        [columns[place] for place in kept],
-        [[row[place] for place in kept] for row in rows],
-        said,
-    )
+    head, *body = ([row[place] for place in kept] for row in (columns, *rows))
+    return Table(f"{benchmark.title} {label}{unit}", head, body, said)
 
 
 def _other_rows(runs: Sequence[Run], figures: Sequence[Published]) -> list[tuple[str, ...]]:

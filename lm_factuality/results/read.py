@@ -16,16 +16,7 @@ from lm_factuality.ground.files import not_finite, parse_json, sha256_of, write_
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.records import read_text, to_model
 from lm_factuality.ground.statistics import NOT_DEFINED
-from lm_factuality.harness.outputs import (
-    OTHER,
-    Corrected,
-    ResultsFile,
-    TaskResult,
-    beside,
-    date_in_name,
-    number_of,
-    samples_beside,
-)
+from lm_factuality.harness.outputs import OTHER, Corrected, ResultsFile, TaskResult, beside, date_in_name, number_of
 
 _AGAIN = "delete it, or make it again by lm-factuality people correct"
 logger = logging.getLogger(__name__)
@@ -104,9 +95,8 @@ def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
         found = to_results_file(path, content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise DataError(
-            f"{path}: not a results file of lm_eval: {what}; expected a results_*.json that --output_path left"
-        ) from error
+        expected = "expected a results_*.json that --output_path left"
+        raise DataError(f"{path}: not a results file of lm_eval: {what}; {expected}") from error
     if not with_corrected:
         return found
     tasks = (replace(each, corrected=corrected_scores(path, each.task, each.samples)) for each in found.tasks)
@@ -127,12 +117,8 @@ def to_results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
     # A group has results, but no config.
     names = [name for name in _mapping(content, "results", True) if name in _mapping(content, "configs", True)]
     tasks = tuple(_task(path, content, name) for name in names)
-    suites = [str(each.metadata["suite_version"]) for each in tasks if "suite_version" in each.metadata]
-    versions = {
-        "lm_eval": content.get("lm_eval_version"),
-        "transformers": content.get("transformers_version"),
-        "suite": suites[0] if suites else None,
-    }
+    versions = {name: content.get(f"{name}_version") for name in ("lm_eval", "transformers")}
+    versions["suite"] = next((each.metadata["suite_version"] for each in tasks if "suite_version" in each.metadata), None)
     backend = str(config.get("model", "hf"))
     # The model is as lm_eval names it: an adapter by its own name, not its base's.
     model = str(content.get("model_name") or config.get("model", "unknown")).rstrip("/")
@@ -140,21 +126,12 @@ def to_results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
     parts = [str(asked)] if asked not in (None, "", "main") else []
     if backend not in PLAIN_BACKENDS:
         parts.append(_with_options("" if backend == model else backend, config))  # a baseline without a checkpoint is the model
+    variant, revision = ", ".join(filter(None, parts)), str(config.get("model_sha") or asked or "") or None
     dtype, size = config.get("model_dtype"), number_of(config.get("model_num_parameters"))
-    return ResultsFile(
-        path,
-        content,
-        model,
-        ", ".join(filter(None, parts)),
-        backend,
-        str(config.get("model_sha") or asked or "") or None,
-        str(dtype).removeprefix("torch.") if dtype else None,
-        size if size and size > 0 else None,
-        number_of(content.get("date")) or 0.0,
-        date_in_name(path),
-        {name: str(version) for name, version in versions.items() if version},
-        tasks,
-    )
+    weights = revision, str(dtype).removeprefix("torch.") if dtype else None, size if size and size > 0 else None
+    dates = number_of(content.get("date")) or 0.0, date_in_name(path)
+    known = {name: str(version) for name, version in versions.items() if version}
+    return ResultsFile(path, content, model, variant, backend, *weights, *dates, known, tasks)
 
 
 def _with_options(backend: str, config: Mapping[str, Any]) -> str:
@@ -175,20 +152,11 @@ def _task(path: Path, content: Mapping[str, Any], name: str) -> TaskResult:
         _mapping(metadata, key)
     counts, _ = _mapping(_mapping(content, "n-samples"), name), _mapping(content, "n-shot")
     effective = _count(counts.get("effective", results.get("sample_len", 0)), name)
-    version = _mapping(content, "versions").get(name, metadata.get("version"))
-    return TaskResult(
-        name,
-        _kind(metrics, metadata),
-        metrics,
-        stderrs,
-        _count(counts.get("original", effective), name),
-        effective,
-        metadata,
-        config,
-        str(version),
-        samples_beside(path, name),
-        number_of(_mapping(content, "config").get("limit")),
-    )
+    documents = _count(counts.get("original", effective), name), effective
+    version = str(_mapping(content, "versions").get(name, metadata.get("version")))
+    samples, limit = beside(path, f"samples_{name}", ".jsonl"), number_of(_mapping(content, "config").get("limit"))
+    kind = _kind(metrics, metadata)
+    return TaskResult(name, kind, metrics, stderrs, *documents, metadata, config, version, samples, limit)
 
 
 def _mapping(content: Mapping[str, Any], key: str, is_needed: bool = False) -> Mapping[str, Any]:

@@ -60,16 +60,6 @@ class Measure:
         return self.judge - self.truth
 
 
-@dataclass(frozen=True)
-class JudgedSample:
-    """How near the offline judge comes to the truth of ``responses`` biographies; files: ``page`` and ``verdicts``."""
-
-    responses: int
-    measures: list[Measure]
-    page: Path
-    verdicts: Path
-
-
 def quickstart(output: Path) -> list[Score]:
     """Runs ``sample_factor`` with every checkpoint and leaves lm_eval's files under ``output``. Raises DataError: the checkpoints
     are missing from this installation, or ``output`` cannot be written."""
@@ -80,32 +70,22 @@ def quickstart(output: Path) -> list[Score]:
             raise DataError(f"{folder}: no checkpoint here; 'make sample' trains both")
         target = output / checkpoint
         target.mkdir(parents=True, exist_ok=True)
-        options = {
-            "--model": "hf",
-            "--model_args": json.dumps({"pretrained": str(folder), "dtype": "float32"}),
-            "--tasks": TASK,
-            "--batch_size": "16",
-            "--output_path": str(target),
-        }
+        model = ["--model", "hf", "--model_args", json.dumps({"pretrained": str(folder), "dtype": "float32"})]
         with (target / "lm_eval.log").open("w", encoding="utf-8") as log, contextlib.redirect_stdout(log):
-            run([*(part for option in options.items() for part in option), "--log_samples"])
-        scores.append(_score(checkpoint, folder, target))
+            run([*model, "--tasks", TASK, "--batch_size", "16", "--output_path", str(target), "--log_samples"])
+        results = max(target.glob("*/results_*.json"), key=lambda path: path.name)  # names end in the time of the run
+        (task,) = read_results_file(results).tasks
+        found = figure(task, "factor_acc")
+        assert found is not None
+        parameters = json.loads((folder / "training.json").read_text(encoding="utf-8"))["parameters"]
+        scores.append(Score(checkpoint, parameters, found))
     return scores
 
 
-def _score(checkpoint: str, folder: Path, target: Path) -> Score:
-    results = max(target.glob("*/results_*.json"), key=lambda path: path.name)  # names end in the time of the run
-    (task,) = read_results_file(results).tasks
-    found = figure(task, "factor_acc")
-    assert found is not None
-    parameters = json.loads((folder / "training.json").read_text(encoding="utf-8"))["parameters"]
-    return Score(checkpoint, parameters, found)
-
-
-def judge_sample(output: Path) -> JudgedSample:
-    """Judges ``sample_ambigbio``'s answers with the lexical judge; leaves ``verdicts.jsonl`` (as ``lm-factuality judge ambigbio``
-    writes it), the page and the judge's answers (``answers.sqlite``) in ``output``. Raises DataError: the sample is missing from
-    this installation, or ``output`` cannot be written."""
+def judge_sample(output: Path) -> tuple[int, list[Measure]]:
+    """How many biographies ``sample_ambigbio`` has, and how near the lexical judge comes to their truth. Leaves verdicts, as
+    ``lm-factuality judge ambigbio`` writes them, their page and ``answers.sqlite``, the judge's answers, in ``output``. Raises
+    DataError: the sample is missing from this installation, or ``output`` cannot be written."""
     sample = tasks_folder() / "sample"
     generations = read_generations([sample / "sample_ambigbio_generations.json"])
     output.mkdir(parents=True, exist_ok=True)
@@ -116,8 +96,7 @@ def judge_sample(output: Path) -> JudgedSample:
     settings = AMBIGBIO.settings
     page = build_page(judged, "Biographies of the sample, judged offline", settings.protocol, settings.linking)
     write_text(output / PAGE, page)
-    measures = compare_with_truth(judged, read_truth(sample / "sample_ambigbio_truth.jsonl"))
-    return JudgedSample(len(judged), measures, output / PAGE, output / VERDICTS)
+    return len(judged), compare_with_truth(judged, read_truth(sample / "sample_ambigbio_truth.jsonl"))
 
 
 @dataclass(frozen=True)
@@ -154,10 +133,8 @@ def truth_of(judged: Sequence[JudgedBiography], truth: Sequence[Truth]) -> list[
     for each in judged:
         known = by_index.get(each.generation.index)
         if known is None or known.name != each.generation.name:
-            raise DataError(
-                f"response {each.generation.index} ({each.generation.name}): found no truth about it; judge the generations that "
-                "the truth belongs to"
-            )
+            which = f"response {each.generation.index} ({each.generation.name})"
+            raise DataError(f"{which}: found no truth about it; judge the generations that the truth belongs to")
         found.append(known)
     return found
 

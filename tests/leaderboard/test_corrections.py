@@ -12,7 +12,7 @@ from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.leaderboard.check import check_submission
 from lm_factuality.leaderboard.pack import PackOptions, pack
 from lm_factuality.leaderboard.rules import read_rules
-from lm_factuality.leaderboard.site.board import model_page, table_pages, to_board
+from lm_factuality.leaderboard.site.board import pages, to_board
 from lm_factuality.leaderboard.site.entries import to_entry
 from lm_factuality.leaderboard.submission import read_submission
 from lm_factuality.people.labels import read_key
@@ -67,8 +67,9 @@ def test_what_is_packed_is_accepted_and_ranked_by_the_corrected_interval(correct
     assert score.interval == (found.low, found.high)
     board = to_board([entry])
     shown = f"corrected <b>{100 * found.value:.1f}</b>"
-    assert shown in "".join(table_pages(board, "").values())
-    assert shown in model_page([entry], board, "")
+    found = dict(pages(board, ""))
+    assert shown in found["index.html"]
+    assert shown in found[f"models/{entry.slug}.html"]
 
 
 def change(folder, name, **changes):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal, TypeVar
 
-from judges.inference import Entailment, Once, Pair
+from judges.inference import Entailment, Pair
 from lm_factuality.benchmarks.biographies.types import Generation
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import load_yaml
@@ -167,16 +167,15 @@ def judge_citations(
     generations: Sequence[Generation], entailment: Entailment, protocol: Protocol = "fixed", split: Splitter = split_sentences
 ) -> list[JudgedCitations]:
     """Every response with its sentences and citations judged, in three batches: all cited passages of a sentence together; of
-    sentences that several passages support each passage alone; the others without those that do not suffice. A pair is asked
-    about once. Under ``code`` no verdict counts as not entailed."""
-    once = entailment if isinstance(entailment, Once) else Once(entailment)
+    sentences that several passages support each passage alone; the others without those that do not suffice. Under ``code``
+    no verdict counts as not entailed."""
     found = [cited_sentences(each, protocol, split) for each in generations]
     flat = [(each, sentence) for each, sentences in zip(generations, found, strict=True) for sentence in sentences]
     cited = {number: sentence.citations for number, (_, sentence) in enumerate(flat) if sentence.citations}
 
     def ask(sets: Mapping[Key, tuple[int, tuple[int, ...]]]) -> dict[Key, bool | None]:
         pairs = [Pair(flat[n][1].claim, tuple(flat[n][0].passages[each] for each in chosen)) for n, chosen in sets.values()]
-        verdicts = once.entail(pairs)
+        verdicts = entailment.entail(pairs)
         return dict(zip(sets, [bool(each) for each in verdicts] if protocol == "code" else verdicts, strict=True))
 
     joint = ask({n: (n, citations) for n, citations in cited.items()})

@@ -2,7 +2,7 @@
 model, and what was refused."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -141,24 +141,34 @@ _FILTERS = {"size": "Size", "access": "Weights", "backend": "Backend", "judge": 
 _PROBLEMS = 20  # that are shown of a refused submission
 
 
-def table_pages(board: Board, title: str) -> dict[str, str]:
-    """The pages with tables by their names, ``index.html`` for the first leaderboard."""
-    return {
-        name: _document("table.html", table.title if len(board.tables) > 1 else title, board, title, name, **_of_table(table))
-        for name, table in _places(board).items()
-    } or {"index.html": _document("table.html", title, board, title, "index.html", table=None)}
+def pages(board: Board, title: str, reports: Mapping[str, str] | None = None) -> Iterator[tuple[str, str]]:
+    """Every page by its name: one of each leaderboard, ``index.html`` of the first, ``refused.html``, and ``models/SLUG.html``.
+    ``reports`` says by the slug of a model's newest entry where its report lies, relative to its page."""
+    tables = {"index.html" if number == 0 else f"{table.name}.html": table for number, table in enumerate(board.tables)}
+    links = [(name, table.title) for name, table in tables.items()] or [("index.html", "Models")]
+    links.append(("refused.html", f"Refused ({len(board.refused)})"))
+
+    def page(name: str, template: str, label: str, **values: Any) -> tuple[str, str]:
+        root = "../" if "/" in name else ""
+        frame = {"title": label, "site": title, "here": name, "root": root, "version": __version__}
+        files = {"styles": ["assets/leaderboard.css"], "scripts": []}
+        own = [Link(f"{root}{href}", text) for href, text in links]
+        return name, render(f"{__package__}/{template}", **frame, **files, links=own, **values)
+
+    for name, table in tables.items():
+        yield page(name, "table.html", table.title if len(tables) > 1 else title, **_of_table(table))
+    if not tables:
+        yield page("index.html", "table.html", title, table=None)
+    yield page("refused.html", "refused.html", "Refused", refused=board.refused, most=_PROBLEMS)
+    for entries in board.models:
+        values = _of_model(entries, board)
+        # A row links to the entry that it shows, which in another leaderboard may be an older one of the same model.
+        for slug in dict.fromkeys(each.slug for each in entries):
+            report = (reports or {}).get(entries[0].slug)
+            yield page(f"models/{slug}.html", "model.html", entries[0].model, report=report, **values)
 
 
-def _places(board: Board) -> dict[str, Table]:
-    return {"index.html" if number == 0 else f"{table.name}.html": table for number, table in enumerate(board.tables)}
-
-
-def refused_page(board: Board, title: str) -> str:
-    return _document("refused.html", "Refused", board, title, "refused.html", refused=board.refused, most=_PROBLEMS)
-
-
-def model_page(entries: Sequence[Entry], board: Board, title: str, report: str | None = None) -> str:
-    """``models/SLUG.html`` of a model's entries, the newest first; ``report`` is where its report lies, relative to this page."""
+def _of_model(entries: Sequence[Entry], board: Board) -> dict[str, Any]:
     newest = entries[0]
     facts = {
         "Revision": newest.revision,
@@ -169,24 +179,9 @@ def model_page(entries: Sequence[Entry], board: Board, title: str, report: str |
     }
     rows = [(table, row) for table in board.tables for row in table.rows if row.entry in entries]
     settings = {task: row.entry.settings.get(task, {}) for table, row in rows for task in table.tasks if task in row.scores}
-    values = {
-        "entries": entries,
-        "facts": facts,
-        "report": report,
-        "rows": rows,
-        "settings": settings,
-        "names": list(dict.fromkeys(name for each in settings.values() for name in each)),
-        "metric_of": score_called,
-    }
-    return _document("model.html", newest.model, board, title, "", "../", **values)
-
-
-def _document(template: str, label: str, board: Board, title: str, here: str, root: str = "", **values: Any) -> str:
-    pages = {name: table.title for name, table in _places(board).items()} or {"index.html": "Models"}
-    links = [Link(f"{root}{name}", named) for name, named in pages.items()]
-    links.append(Link(f"{root}refused.html", f"Refused ({len(board.refused)})"))
-    frame = {"title": label, "site": title, "here": here, "links": links, "root": root, "version": __version__}
-    return render(f"{__package__}/{template}", **frame, styles=["assets/leaderboard.css"], scripts=[], **values)
+    names = list(dict.fromkeys(name for each in settings.values() for name in each))
+    shown = {"entries": entries, "facts": facts, "rows": rows, "settings": settings, "names": names}
+    return {**shown, "metric_of": score_called}
 
 
 def _of_table(table: Table) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 import lm_factuality
 from lm_factuality.ground.errors import ConfigError, printable
-from lm_factuality.ground.files import whole_folder, write_text
+from lm_factuality.ground.files import whole_folder, write_json, write_text
 from lm_factuality.ground.html import SCRIPT, STYLE, read_asset, read_file
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.ground.suite import tasks_folder
@@ -27,7 +27,7 @@ from lm_factuality.leaderboard.check import check_surely, find_submissions
 from lm_factuality.leaderboard.documents import published_here
 from lm_factuality.leaderboard.rerun import rerun_of
 from lm_factuality.leaderboard.rules import read_rules, rules_folder
-from lm_factuality.leaderboard.site.board import Board, board_json, model_page, refused_page, table_pages, to_board
+from lm_factuality.leaderboard.site.board import Board, board_json, pages, to_board
 from lm_factuality.leaderboard.site.entries import ENTRIES, Entry, digest_of, to_entry
 
 _ROOT = Path(lm_factuality.__file__).parent
@@ -115,8 +115,7 @@ def examine(folder: Path, name: str, digest: str, rules: Path | None = None) -> 
         entry = ENTRIES.validate_python(_printable(asdict(entry)))
         # Written once as a trial: what cannot be written is found here, where it costs only this submission.
         board = to_board([entry], rules)
-        pages = [*table_pages(board, "").values(), model_page([entry], board, "")]
-        for page in (*pages, json.dumps(board_json(board), allow_nan=False)):
+        for _, page in (*pages(board, ""), ("", json.dumps(board_json(board), allow_nan=False))):
             page.encode()
     except Exception as error:
         # One folder that the site cannot cope with must not take the site away from all others.
@@ -185,35 +184,23 @@ def build_site(
 
 def write_site(board: Board, folder: Path, title: str, submissions: Path | None = None) -> tuple[str, ...]:
     """Writes the site into ``folder``, and, with the folder of ``submissions``, reports; returns the models that have none."""
-    unreported = []
     for name in (STYLE, SCRIPT):
         write_text(folder / "assets" / name, read_asset(name))
     write_text(folder / "assets" / "leaderboard.css", read_file(f"{__package__}/leaderboard.css"))
-    for name, page in {**table_pages(board, title), "refused.html": refused_page(board, title)}.items():
+    reports, unreported = dict[str, str](), list[str]()
+    for newest, *older in board.models if submissions else ():
+        from lm_factuality.report.build import build_report  # takes long
+
+        try:
+            runs = [Path(submissions or "", each.folder) for each in (newest, *older)]
+            build_report(runs, folder / "reports" / newest.slug, newest.model)
+            reports[newest.slug] = f"../reports/{newest.slug}/index.html"
+        except ConfigError:  # of this machine, not of the submission
+            raise
+        except Exception:
+            logger.exception("%s: no report of its samples", newest.model)
+            unreported.append(newest.model)
+    for name, page in pages(board, title, reports):
         write_text(folder / name, page)
-    for entries in board.models:
-        report = _report(entries, submissions, folder) if submissions else None
-        if submissions and report is None:
-            unreported.append(entries[0].model)
-        page = model_page(entries, board, title, report)
-        # A row links to the entry that it shows, which in another leaderboard may be an older one of the same model.
-        for slug in {each.slug for each in entries}:
-            write_text(folder / "models" / f"{slug}.html", page)
-    content = json.dumps(board_json(board), indent=1, ensure_ascii=False, allow_nan=False)
-    write_text(folder / MARK, f"{content}\n")
+    write_json(folder / MARK, board_json(board))
     return tuple(unreported)
-
-
-def _report(entries: Sequence[Entry], submissions: Path, folder: Path) -> str | None:
-    """Where the report of a model lies, relative to its page; None if its samples make none."""
-    from lm_factuality.report.build import build_report
-
-    name = entries[0].slug
-    try:
-        build_report([submissions / each.folder for each in entries], folder / "reports" / name, entries[0].model)
-    except ConfigError:  # of this machine, not of the submission
-        raise
-    except Exception:
-        logger.exception("%s: no report of its samples", entries[0].model)
-        return None
-    return f"../reports/{name}/index.html"

@@ -128,9 +128,8 @@ def model_id(file: ResultsFile, given: str | None) -> str:
     """``ORG/NAME`` of the model: ``given``, or what lm_eval calls it. Raises ConfigError: no such name, as of a folder."""
     found = given or file.model
     if not _MODEL.fullmatch(found) or "data" in found.split("/") or (given is None and Path(found).is_dir()):
-        raise ConfigError(
-            f"{file.path}: the model is {found!r}, expected ORG/NAME as on the Hub; say which it is with --model ORG/NAME"
-        )
+        advice = "expected ORG/NAME as on the Hub; say which it is with --model ORG/NAME"
+        raise ConfigError(f"{file.path}: the model is {found!r}, {advice}")
     return found
 
 

@@ -36,10 +36,8 @@ def parse_benchmark(text: str) -> Benchmark:
     """From ``TASK=ORG/DATASET[:TASK_ID][@REVISION]``; by default ``TASK_ID`` is ``TASK``. Raises ConfigError: another form."""
     found = _BENCHMARK.fullmatch(text)
     if found is None:
-        raise ConfigError(
-            f"--benchmark {text!r}: expected TASK=ORG/DATASET[:TASK_ID][@REVISION], such as "
-            "wiki_factor=my-org/factor:wiki@0123abc"
-        )
+        expected = "TASK=ORG/DATASET[:TASK_ID][@REVISION], such as wiki_factor=my-org/factor:wiki@0123abc"
+        raise ConfigError(f"--benchmark {text!r}: expected {expected}")
     task, dataset, task_id, revision = found.groups()
     return Benchmark(task, dataset, task_id or task, revision)
 
@@ -61,15 +59,11 @@ def export_hub(
     known = sorted({task.task for file in files for task in file.tasks})
     for benchmark in benchmarks:
         if benchmark.task not in known:
-            raise ConfigError(
-                f"--benchmark: the results have no task {benchmark.task!r}, only {', '.join(known)}"
-                f"{did_you_mean(benchmark.task, known)}"
-            )
+            hint = did_you_mean(benchmark.task, known)
+            raise ConfigError(f"--benchmark: the results have no task {benchmark.task!r}, only {', '.join(known)}{hint}")
     if not benchmarks:
-        raise ConfigError(
-            "the Hub shows a result under a benchmark dataset; say which with --benchmark TASK=ORG/DATASET[:TASK_ID], for "
-            f"some of {', '.join(known)}"
-        )
+        advice = f"say which with --benchmark TASK=ORG/DATASET[:TASK_ID], for some of {', '.join(known)}"
+        raise ConfigError(f"the Hub shows a result under a benchmark dataset; {advice}")
     newest: dict[Path, tuple[ResultsFile, TaskResult, Benchmark]] = {}
     chosen = {benchmark.task for benchmark in benchmarks}
     left_out = [f"{task}: no dataset is named for it; add --benchmark {task}=ORG/DATASET" for task in known if task not in chosen]

@@ -9,7 +9,7 @@ from collections import defaultdict
 
 import pytest
 
-from judges.inference import LexicalEntailment, Once, Pair
+from judges.inference import Entailment, Pair, load_entailment
 from lm_factuality.benchmarks.biographies.citations import (
     cited_sentences,
     find_splitter,
@@ -111,16 +111,15 @@ def test_splitters():
         find_splitter("spacy")
 
 
-class Table:
+class Table(Entailment):
     """Entailment by a table: which sets of passages (their numbers) support the claims; counts what it is asked."""
 
-    identity = "table"
-
     def __init__(self, supported, unknown=()):
+        super().__init__("table", self.answer)
         self.supported, self.unknown = [set(each) for each in supported], [set(each) for each in unknown]
         self.asked, self.batches = [], 0
 
-    def entail(self, pairs):
+    def answer(self, pairs):
         self.batches += 1
         self.asked += pairs
         numbers = [{FIVE.index(passage) + 1 for passage in pair.passages} for pair in pairs]
@@ -180,12 +179,11 @@ def test_no_verdict_is_unscored_with_bounds():
 
 def test_each_pair_is_asked_once_in_three_batches():
     table = Table([{1, 2}, {1, 2, 3}, {2, 3}, {1}])
-    once = Once(table)
     text = "Rowed [1][2]. Rowed [1][2]. Won [1][2][3]. Lost [4]."
-    judge_citations([generation(text, index=str(number)) for number in range(20)], once)
-    assert len(table.asked) == len(set(table.asked)) == once.num_asked
+    judge_citations([generation(text, index=str(number)) for number in range(20)], table)
+    assert len(table.asked) == len(set(table.asked)) == len(table.known)
     assert table.batches == 3
-    judge_citations([generation(text)], once)
+    judge_citations([generation(text)], table)
     assert table.batches == 3
 
 
@@ -217,20 +215,19 @@ def test_summary_and_record():
 def test_the_lexical_judge_entails():
     passage = Passage("Ada Lind (painter)", "Ada Lind was a painter, born in 1871 in Orrmark.")
     pairs = [Pair("Ada Lind was born in 1871.", (passage,)), Pair("Ada Lind was a rower from Tessel in 1923.", (passage,))]
-    entailment = LexicalEntailment()
+    entailment = load_entailment("lexical")
     assert entailment.entail(pairs) == [True, False]
     assert entailment.identity.startswith("lexical ")
 
 
-class Recorded:
+class Recorded(Entailment):
     """TRUE's verdicts as the authors recorded them, on all cited passages of a sentence together; ``other`` for any other pair."""
 
-    identity = "recorded"
-
     def __init__(self, verdicts, other):
+        super().__init__("recorded", self.answer)
         self.verdicts, self.other, self.unknown = verdicts, other, 0
 
-    def entail(self, pairs):
+    def answer(self, pairs):
         self.unknown += sum(pair not in self.verdicts for pair in pairs)
         return [self.verdicts.get(pair, self.other) for pair in pairs]
 

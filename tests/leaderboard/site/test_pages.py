@@ -5,42 +5,46 @@ from pathlib import Path
 import pytest
 
 from lm_factuality.leaderboard import site
-from lm_factuality.leaderboard.site.board import model_page, refused_page, table_pages, to_board
+from lm_factuality.leaderboard.site.board import Board, pages, to_board
 from tests.leaderboard.site.conftest import HOSTILE, entry, refused, score
+
+
+def page_of(board: Board, name: str) -> str:
+    return dict(pages(board, "Board"))[name]
 
 
 def test_a_page_a_leaderboard_and_links_between_them() -> None:
     felm = score(0.4, task="felm_segment_cot", kind="felm", metric="segment_f1")
     board = to_board([entry("a/one", score(0.8)), entry("a/one", felm, leaderboard="felm")])
-    found = table_pages(board, "Board")
-    assert set(found) == {"index.html", "felm.html"}
-    for page in found.values():
+    found = dict(pages(board, "Board"))
+    assert {name for name in found if "/" not in name} == {"index.html", "felm.html", "refused.html"}
+    for page in (found["index.html"], found["felm.html"]):
         assert all(f'href="{name}"' in page for name in ("index.html", "felm.html", "refused.html", "leaderboard.json"))
 
 
 def test_a_score_with_its_interval_rank_and_unscored_rows() -> None:
     board = to_board([entry("a/one", score(0.8123, unscored=3, worst=0.79, best=0.82))])
-    page = table_pages(board, "Board")["index.html"]
+    page = page_of(board, "index.html")
     for text in ("<b>81.2</b>", "79.2 – 83.2", "rank 1", "3 unscored", 'data-value="0.8123"'):
         assert text in page
 
 
 def test_a_score_without_an_interval_has_no_rank() -> None:
-    page = table_pages(to_board([entry("a/one", score(0.8, low=None, high=None))]), "Board")["index.html"]
+    page = page_of(to_board([entry("a/one", score(0.8, low=None, high=None))]), "index.html")
     assert "<b>80.0</b>" in page
     assert "rank 1" not in page
 
 
 def test_the_floor_stands_beneath_a_score_that_has_one() -> None:
     board = to_board([entry("a/one", score(0.8, floor=0.152)), entry("a/two", score(0.7))])
-    page = table_pages(board, "Board")["index.html"]
+    page = page_of(board, "index.html")
     assert page.count(">floor 15.2</small>") == 1
     one = next(row.entry for row in board.tables[0].rows if row.entry.model == "a/one")
-    assert "floor 15.2" in model_page([one], board, "Board")
+    assert "floor 15.2" in page_of(board, f"models/{one.slug}.html")
 
 
 def test_filters_by_what_differs() -> None:
-    page = table_pages(
+    page = page_of(
         to_board(
             [
                 entry("a/one", score(0.8), num_parameters=5e8),
@@ -48,8 +52,8 @@ def test_filters_by_what_differs() -> None:
                 entry("a/three", score(0.8), revision=f"sha256:{'a' * 64}", num_parameters=None),
             ]
         ),
-        "Board",
-    )["index.html"]
+        "index.html",
+    )
     assert {"under 1B", "4B to 15B", "not known"} <= set(re.findall(r'data-size="([^"]+)"', page))
     assert {"open weights", "API", "local weights"} == set(re.findall(r'data-access="([^"]+)"', page))
     assert 'data-facet="dtype"' not in page  # all alike
@@ -62,7 +66,8 @@ def test_the_page_of_a_model() -> None:
         notes="a remark",
         settings={"wiki_factor": {"window": "1024", "judge, name": "strict"}},
     )
-    page = model_page([one], to_board([one, entry("a/two", score(0.9))]), "Board", "../reports/x/index.html")
+    board = to_board([one, entry("a/two", score(0.9))])
+    page = dict(pages(board, "Board", {one.slug: "../reports/x/index.html"}))[f"models/{one.slug}.html"]
     for text in (
         "a/one",
         "1024",
@@ -78,20 +83,20 @@ def test_the_page_of_a_model() -> None:
         "Judged by words: they are off.",
     ):
         assert text in page
-    table = table_pages(to_board([one]), "Board")["index.html"]
+    table = page_of(to_board([one]), "index.html")
     assert '<small class="bounds" title="Judged by words: they are off.">Judged by words</small>' in table
 
 
 def test_refused_with_code_and_sentence() -> None:
     board = to_board([refused("x", ("SCORE_CHANGED", "wiki_factor: 0.9"), ("LIMIT_RUN", "run it whole"))])
-    page = refused_page(board, "Board")
+    page = page_of(board, "refused.html")
     assert "<code>SCORE_CHANGED</code> wiki_factor: 0.9" in page
     assert "<code>LIMIT_RUN</code> run it whole" in page
-    assert "No submission has been accepted yet" in table_pages(board, "Board")["index.html"]
+    assert "No submission has been accepted yet" in page_of(board, "index.html")
 
 
 def test_many_reasons_are_cut_and_counted() -> None:
-    page = refused_page(to_board([refused("x", *[("ROWS_MISSING", f"row {number}") for number in range(25)])]), "Board")
+    page = page_of(to_board([refused("x", *[("ROWS_MISSING", f"row {number}") for number in range(25)])]), "refused.html")
     assert "row 19" in page
     assert "row 20" not in page
     assert "and 5 more" in page
@@ -102,8 +107,7 @@ def test_hostile_texts_are_only_text(field: str) -> None:
     bad = entry("a/one", score(0.8, judge=HOSTILE), settings={"wiki_factor": {HOSTILE: HOSTILE}})
     bad = type(bad)(**{**vars(bad), field: HOSTILE})
     board = to_board([bad, type(bad)(**{**vars(bad), "problems": (("SECRET", HOSTILE),)})])
-    pages = [*table_pages(board, HOSTILE).values(), refused_page(board, HOSTILE), model_page([bad], board, HOSTILE)]
-    for page in pages:
+    for _, page in pages(board, HOSTILE):
         assert HOSTILE not in page
         assert "<img" not in page
         assert page.count("<script") == 1  # ours, by its address
@@ -117,7 +121,7 @@ def test_the_name_of_a_page_is_safe() -> None:
 def test_nothing_is_loaded_from_elsewhere() -> None:
     one = entry("a/one", score(0.8))
     board = to_board([one])
-    for page in (*table_pages(board, "Board").values(), model_page([one], board, "Board")):
+    for _, page in pages(board, "Board"):
         assert not re.findall(r"""(?:src|href)="(?:https?:)?//""", page)
         assert "Content-Security-Policy" in page
 
@@ -127,7 +131,7 @@ def test_the_head_of_a_column_says_score_direction_and_judge_and_a_first_rank_is
     one, other = score(0.983, judge="lexical", **rate), score(0.99, judge="strict", **rate)
     for scores, said in (((one,), "judged by lexical"), ((one, other), "judged by lexical or strict")):
         board = to_board([entry(f"a/{number}", each) for number, each in enumerate(scores)])
-        page = table_pages(board, "Board")["index.html"]
+        page = page_of(board, "index.html")
         assert f"<small>Segments with errors, %, lower is better; {said}</small>" in page
     assert page.count("judged by strict</small>") == 1  # beside its score, as judges differ
     style = (Path(site.__file__).parent / "leaderboard.css").read_text()
@@ -135,10 +139,10 @@ def test_the_head_of_a_column_says_score_direction_and_judge_and_a_first_rank_is
 
 
 def test_a_score_of_few_rows_is_withheld() -> None:
-    page = table_pages(to_board([entry("a/one", score(0.8, counted=9))]), "Board")["index.html"]
+    page = page_of(to_board([entry("a/one", score(0.8, counted=9))]), "index.html")
     assert "<b>80.0</b>" not in page
     assert "of 9 rows" in page
     (one,) = [entry("a/one", score(0.8, counted=9))]
-    page = model_page([one], to_board([one]), "Board", None)
+    page = page_of(to_board([one]), f"models/{one.slug}.html")
     assert "<b>80.0</b>" not in page
     assert "too few of 9 rows" in page
