@@ -29,17 +29,10 @@ def to_certificate(
 
     ``measured`` has ``scores`` (under ``ALL`` those of everything, under ``unscored`` the number of ``responses`` without a
     verdict), their ``intervals``, and whatever is to be read beside them."""
-    return {
-        "identity": certified_identity(judge.config, judge.identity),
-        "judge": judge.config.describe(),
-        "setting": setting,
-        "suite_version": __version__,
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "prompt_hashes": dict(prompt_hashes),
-        "data": dict(data),
-        "usage": asdict(judge.usage),
-        **measured,
-    }
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    whose = {"identity": certified_identity(judge.config, judge.identity), "judge": judge.config.describe(), "setting": setting}
+    made = {"suite_version": __version__, "date": now, "prompt_hashes": dict(prompt_hashes), "data": dict(data)}
+    return {**whose, **made, "usage": asdict(judge.usage), **measured}
 
 
 def certified_identity(config: JudgeConfig, identity: str) -> str:

@@ -140,10 +140,8 @@ class JudgeConfig:
         if self.prices is None:
             yield "max_cost needs prices: {prompt: USD, completion: USD} for a million tokens"
         if loose := [key for key in self.extra_body if key in _MORE_TOKENS]:
-            yield (
-                f"max_cost bounds the tokens of a call by decoding.max_tokens, and extra_body holds {', '.join(loose)}; "
-                "take it out of extra_body, or max_cost out of the judge"
-            )
+            found = f"max_cost bounds the tokens of a call by decoding.max_tokens, and extra_body holds {', '.join(loose)}"
+            yield f"{found}; take it out of extra_body, or max_cost out of the judge"
 
     def _wrong_cascade(self) -> Iterator[str]:
         if self.first is None or self.then is None or self.unsure is None:
@@ -235,9 +233,8 @@ def _find(path: Path) -> Path:
         return found
     known = sorted(file.stem for file in find_config(FOLDER).glob("*.yaml"))
     if is_name:
-        raise ConfigError(
-            f"no judge is called {path.name!r}{did_you_mean(path.name, known)}; known: {', '.join(known)}, or a file"
-        )
+        hint = did_you_mean(path.name, known)
+        raise ConfigError(f"no judge is called {path.name!r}{hint}; known: {', '.join(known)}, or a file")
     raise ConfigError(f"{path}: no such file; expected the YAML of a judge, or the name of one: {', '.join(known)}")
 
 

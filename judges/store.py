@@ -33,6 +33,7 @@ CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL, 
 CREATE TABLE IF NOT EXISTS owners (owner TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL, beat REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS leases (key TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
 """
+_LEASE = "INSERT OR IGNORE INTO leases SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM answers WHERE key = ?1)"
 
 
 def default_store() -> Path:
@@ -137,11 +138,7 @@ class AnswerStore:
                 if now - beat > self._expiry or (its_host == host and not is_alive(pid)):  # it is gone: what it claimed is free
                     self._disown(owner)
             for key in keys:
-                taken = self._database.execute(
-                    "INSERT OR IGNORE INTO leases SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM answers WHERE key = ?1)",
-                    (key, self._owner),
-                )
-                if taken.rowcount:
+                if self._database.execute(_LEASE, (key, self._owner)).rowcount:
                     ours.add(key)
         return ours
 
@@ -187,14 +184,10 @@ class AnswerStore:
             try:
                 yield
             except sqlite3.OperationalError as error:
-                raise DataError(
-                    f"{self.path}: the answer store cannot be used: {error}; it needs a folder on a local disk that can be "
-                    "written to and has space"
-                ) from error
+                advice = "it needs a folder on a local disk that can be written to and has space"
+                raise DataError(f"{self.path}: the answer store cannot be used: {error}; {advice}") from error
             except sqlite3.DatabaseError as error:
-                raise DataError(
-                    f"{self.path}: not an SQLite file of judges' answers, or a damaged one ({error}); move it away to begin a "
-                    "new one, or name another file"
-                ) from error
+                found = f"not an SQLite file of judges' answers, or a damaged one ({error})"
+                raise DataError(f"{self.path}: {found}; move it away to begin a new one, or name another file") from error
             except OSError as error:
                 raise DataError(f"{self.path}: the folder of the answer store cannot be made: {error}") from error

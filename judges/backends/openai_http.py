@@ -284,10 +284,8 @@ class OpenAIBackend:
         self.usage = self.usage.plus(errors=1)
         if self._given_up_in_a_row >= GIVEN_UP_IN_A_ROW:
             self._given_up_in_a_row = 0
-            raise BackendDown(
-                f"judge {self._config.name}: {self._config.base_url}: {GIVEN_UP_IN_A_ROW} requests in a row got no answer, the "
-                f"last: {answer.error}; {server.AGAIN}"
-            )
+            where, why = f"judge {self._config.name}: {self._config.base_url}", f"the last: {answer.error}"
+            raise BackendDown(f"{where}: {GIVEN_UP_IN_A_ROW} requests in a row got no answer, {why}; {server.AGAIN}")
 
     def _count_tokens(self, prompt: int | None, completion: int | None) -> tuple[float, float] | None:
         """(USD, tokens) of a call whose tokens the server has counted."""

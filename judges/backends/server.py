@@ -48,15 +48,12 @@ def require_key(config: JudgeConfig) -> str:
         return ""
     if (key := find_key(config)) or is_local(config.base_url):
         return key
+    where, advice = f"judge {config.name}: {config.base_url}", "set it, or name another one by api_key_env"
     if (variable := key_variable(config)) is None:
-        raise ConfigError(
-            f"judge {config.name}: {config.base_url} is not on this machine and wants a key; name the environment variable that "
-            f"holds it by api_key_env ({OPENAI_KEY} is sent to https://{_OPENAI_HOST} only, unless api_key_env names it)"
-        )
-    raise ConfigError(
-        f"judge {config.name}: {config.base_url} wants a key, and the environment variable {variable} is not set; set it, or "
-        "name another one by api_key_env"
-    )
+        only = f"{OPENAI_KEY} is sent to https://{_OPENAI_HOST} only, unless api_key_env names it"
+        advice = f"name the environment variable that holds it by api_key_env ({only})"
+        raise ConfigError(f"{where} is not on this machine and wants a key; {advice}")
+    raise ConfigError(f"{where} wants a key, and the environment variable {variable} is not set; {advice}")
 
 
 def is_openai(base_url: str) -> bool:

@@ -77,19 +77,12 @@ def read_run(file: ResultsFile) -> Run:
     changed = {name: value for name, value in arguments.items() if name in tokens}
     prompting = {name: content[name] for name in _SETTINGS["prompting"] if content.get(name)}
     shots = mapping(content.get("n-shot"))
-    return Run(
-        file,
-        tuple(_task(each, shots, changed, prompting) for each in file.tasks),
-        str(config.get("model_sha") or ""),
-        config.get("limit"),
-        bool(config.get("bootstrap_iters", True)),
-        config.get("model_num_parameters"),
-        arguments,
-        mapping(content.get("task_hashes")),
-        content.get("chat_template") is not None,  # empty where a server has it
-        bool(content.get("system_instruction")),
-        None if longest is None else int(longest),
-    )
+    tasks = tuple(_task(each, shots, changed, prompting) for each in file.tasks)
+    ran = str(config.get("model_sha") or ""), config.get("limit"), bool(config.get("bootstrap_iters", True))
+    given = config.get("model_num_parameters"), arguments, mapping(content.get("task_hashes"))
+    # A template is empty where a server has it.
+    prompted = content.get("chat_template") is not None, bool(content.get("system_instruction"))
+    return Run(file, tasks, *ran, *given, *prompted, None if longest is None else int(longest))
 
 
 def _task(task: TaskResult, shots: Mapping[str, Any], changed: Mapping[str, Any], prompting: Mapping[str, Any]) -> RunTask:
@@ -149,17 +142,9 @@ def describe_task(run_task: RunTask, results: str, samples: str) -> SubmittedTas
     """``results`` and ``samples`` are the paths of both in the submission. Nothing is validated yet: whoever reads it does."""
     task = run_task.result
     judge, data = task.metadata.get("judge_config"), task.metadata.get("data")
-    return SubmittedTask.model_construct(
-        task=task.task,
-        version=task.version,
-        results=results,
-        samples=samples,
-        data=data if isinstance(data, dict) else {},
-        settings=run_task.settings,
-        documents=task.effective,
-        unscored=run_task.unscored,
-        judge=judge if isinstance(judge, dict) else None,
-    )
+    ran: Any = {"task": task.task, "version": task.version, "documents": task.effective, "unscored": run_task.unscored}
+    said: Any = {"data": data if isinstance(data, dict) else {}, "judge": judge if isinstance(judge, dict) else None}
+    return SubmittedTask.model_construct(**ran, **said, results=results, samples=samples, settings=run_task.settings)
 
 
 def check_claims(submission: Submission, runs: Sequence[Run]) -> Iterator[Refusal]:

@@ -134,24 +134,16 @@ def scores_of(data: TaskData) -> list[Score]:
 
 def page_data(models: Sequence[Model], data: Sequence[TaskData]) -> dict[str, Any]:
     """What the script of the page reads."""
-    return {
-        "least": LEAST_ROWS,
-        "models": [[model.id, model.label] for model in models],
-        "tasks": [
-            {
-                "id": each.id,
-                "task": each.task,
-                "right": each.samples.right,
-                "models": each.models,
-                "metrics": [
-                    {key: getattr(score, key) for key in ("name", "label", "higher", "digits")}
-                    | {"scale": score.times, "unit": "%" if score.times == 100 else ""}
-                    for score in scores_of(each)
-                ],
-            }
-            for each in data
-        ],
-    }
+    tasks = []
+    for each in data:
+        metrics = [
+            {key: getattr(score, key) for key in ("name", "label", "higher", "digits")}
+            | {"scale": score.times, "unit": "%" if score.times == 100 else ""}
+            for score in scores_of(each)
+        ]
+        about = {"id": each.id, "task": each.task, "right": each.samples.right, "models": each.models}
+        tasks.append({**about, "metrics": metrics})
+    return {"least": LEAST_ROWS, "models": [[model.id, model.label] for model in models], "tasks": tasks}
 
 
 def write_pairs(models: Sequence[Model], data: Sequence[TaskData], folder: Path) -> None:

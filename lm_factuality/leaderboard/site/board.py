@@ -102,25 +102,15 @@ def _order(row: Row, tasks: Sequence[str]) -> tuple[Any, ...]:
 
 def board_json(board: Board) -> dict[str, Any]:
     """All that the tables show, for programs: scores as lm_eval has them (shares, not per cent), with the rule of the ranks."""
-    return {
-        "format": 1,
-        "made_by": f"lm-factuality {__version__}",
-        "rank_rule": RULE,
-        "leaderboards": [
-            {
-                **{name: getattr(table, name) for name in ("name", "title", "tasks", "max_unscored")},
-                "models": [_row_json(row) for row in table.rows],
-            }
-            for table in board.tables
-        ],
-        "refused": [
-            {
-                **{"folder": each.folder, "model": each.model},
-                "problems": [{"code": code, "sentence": sentence} for code, sentence in each.problems],
-            }
-            for each in board.refused
-        ],
-    }
+    tables, refused = [], []
+    for table in board.tables:
+        about = {name: getattr(table, name) for name in ("name", "title", "tasks", "max_unscored")}
+        tables.append({**about, "models": [_row_json(row) for row in table.rows]})
+    for each in board.refused:
+        problems = [{"code": code, "sentence": sentence} for code, sentence in each.problems]
+        refused.append({"folder": each.folder, "model": each.model, "problems": problems})
+    made = {"format": 1, "made_by": f"lm-factuality {__version__}", "rank_rule": RULE}
+    return {**made, "leaderboards": tables, "refused": refused}
 
 
 def _row_json(row: Row) -> dict[str, Any]:

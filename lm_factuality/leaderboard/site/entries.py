@@ -166,18 +166,10 @@ def _score(task: TaskResult, metric: str, packed: Mapping[str, Any]) -> Score | 
     judge = task.metadata.get("judge_config") or {}
     higher = score_called(task.kind, metric).higher is not False
     stated = benchmark.certified(task.metadata) if benchmark else ()
-    name = str(judge["name"]) if judge else None
-    return Score(
-        **vars(found),
-        task=task.task,
-        kind=task.kind,
-        higher=higher,
-        judge=name,
-        steps=tuple(stated),
-        items=items_of(task),
-        if_wrong=_if_wrong(task, found, higher),
-        answers=answers_of(task),
-    )
+    judged: Any = {"judge": str(judge["name"]) if judge else None, "steps": tuple(stated)}
+    lost: Any = {"items": items_of(task), "if_wrong": _if_wrong(task, found, higher)}
+    about: Any = {"task": task.task, "kind": task.kind, "higher": higher, "answers": answers_of(task)}
+    return Score(**vars(found), **about, **judged, **lost)
 
 
 def _if_wrong(task: TaskResult, found: Figure, higher: bool) -> float | None:

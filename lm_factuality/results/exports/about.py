@@ -33,15 +33,11 @@ def model_info(file: ResultsFile, model: str) -> dict[str, Any]:
     details = {
         "deployment_type": "self_deployed" if engine else "externally_managed" if platform else "unknown",
         "model_availability": "open_weights" if from_hub else "unknown",
-        **{name: getattr(file, name) for name in ("backend", "variant", "revision", "dtype")},
+        **{key: getattr(file, key) for key in ("backend", "variant", "revision", "dtype")},
         "num_parameters": None if file.num_parameters is None else f"{file.num_parameters:.0f}",
     }
-    found: dict[str, Any] = {
-        "name": model.split("/")[1],
-        "id": model,
-        "developer": model.split("/")[0],
-        "additional_details": _texts(details),
-    }
+    developer, name = model.split("/")
+    found: dict[str, Any] = {"name": name, "id": model, "developer": developer, "additional_details": _texts(details)}
     if engine:
         version = file.versions.get("transformers") if engine == "transformers" else None
         found["inference_engine"] = {"name": engine, **({"version": version} if version else {})}
@@ -91,14 +87,9 @@ def judged_by(task: TaskResult) -> dict[str, Any]:
     if not judge:
         return {}
     hashes = ", ".join(f"{name} {digest}" for name, digest in sorted((judge.get("prompt_hashes") or {}).items()))
-    details = _texts(
-        {
-            "judge": judge.get("name"),
-            "judge_backend": judge.get("backend"),
-            "judge_prompt_hashes": hashes,
-            "judge_certified": str("judge_certificate" in task.metadata).lower(),
-        }
-    )
+    certified = str("judge_certificate" in task.metadata).lower()
+    named = {"judge": judge.get("name"), "judge_backend": judge.get("backend")}
+    details = _texts({**named, "judge_prompt_hashes": hashes, "judge_certified": certified})
     backend = capabilities(str(judge.get("backend")))
     if not backend.reads_prompts:
         return {"additional_details": details}

@@ -111,17 +111,11 @@ def _result(file: ResultsFile, task: TaskResult, found: Figure, when: str) -> di
 def _metric(file: ResultsFile, task: TaskResult, metric: str) -> dict[str, Any]:
     better = (file.content.get("higher_is_better") or {}).get(task.task) or {}
     measure, judged = measure_of(task, metric), about.judged_by(task)
-    bounds = (
-        {}
-        if measure is None
-        else {
-            "metric_kind": measure.family,
-            "metric_unit": measure.unit,
-            "score_type": "continuous",
-            "min_score": "-Infinity" if math.isinf(measure.low) else measure.low,
-            "max_score": "Infinity" if math.isinf(measure.high) else measure.high,
-        }
-    )
+    bounds: dict[str, Any] = {}
+    if measure is not None:
+        bounds = {"metric_kind": measure.family, "metric_unit": measure.unit, "score_type": "continuous"}
+        bounds["min_score"] = "-Infinity" if math.isinf(measure.low) else measure.low
+        bounds["max_score"] = "Infinity" if math.isinf(measure.high) else measure.high
     details = {"headline": str(metric == headline(task)).lower(), **judged.pop("additional_details", {})}
     return {
         "metric_id": metric if find_benchmark(task.kind) is None else f"lm_factuality.{task.kind}.{metric}",
@@ -141,18 +135,13 @@ def _score_details(task: TaskResult, found: Figure) -> dict[str, Any]:
     uncertainty: dict[str, Any] = {"num_samples": scored}
     if found.stderr is not None:
         is_pooled = benchmark is not None and benchmark.is_pooled
-        uncertainty["standard_error"] = {
-            "value": found.stderr,
-            "method": "bootstrap" if is_pooled else "analytic" if find_benchmark(task.kind) is None else "analytic, clustered",
-        }
+        method = "bootstrap" if is_pooled else "analytic" if benchmark is None else "analytic, clustered"
+        uncertainty["standard_error"] = {"value": found.stderr, "method": method}
         uncertainty |= {"num_bootstrap_samples": _RESAMPLES} if is_pooled else {}
     if found.low is not None and found.high is not None:
-        uncertainty["confidence_interval"] = {
-            "lower": found.low,
-            "upper": found.high,
-            "confidence_level": 0.95,
-            "method": "normal, from the standard error; cut at the ends of the scale",
-        }
+        method = "normal, from the standard error; cut at the ends of the scale"
+        ends = {"lower": found.low, "upper": found.high, "confidence_level": 0.95}
+        uncertainty["confidence_interval"] = {**ends, "method": method}
     details = {"num_samples": str(found.n), "unscored": str(found.unscored)}
     bounds = {"score_if_unscored_are_wrong": found.worst, "score_if_unscored_are_right": found.best}
     details |= {name: repr(value) for name, value in bounds.items() if value is not None}
@@ -161,15 +150,10 @@ def _score_details(task: TaskResult, found: Figure) -> dict[str, Any]:
 
 def _reference(record: Mapping[str, Any], path: Path, out: Path, rows: int) -> dict[str, Any]:
     unscored = record["evaluation_results"][0]["score_details"]["details"]["unscored"]
-    return {
-        "format": "jsonl",
-        "file_path": path.relative_to(out).as_posix(),
-        "hash_algorithm": "sha256",
-        "checksum": sha256_of(path),
-        "total_rows": rows,
-        # The schema has no sample without a score, and one that has none is neither right nor wrong.
-        "additional_details": {"left_out": "samples without a score", "unscored": unscored},
-    }
+    file = {"format": "jsonl", "file_path": path.relative_to(out).as_posix(), "hash_algorithm": "sha256"}
+    # The schema has no sample without a score, and one that has none is neither right nor wrong.
+    details = {"left_out": "samples without a score", "unscored": unscored}
+    return {**file, "checksum": sha256_of(path), "total_rows": rows, "additional_details": details}
 
 
 def _instances(task: TaskResult, evaluation: str, model: str) -> list[dict[str, Any]]:
@@ -193,6 +177,8 @@ def _instance(
     sample: Mapping[str, Any], answered: Instance, task: str, evaluation: str, model: str, result: str
 ) -> dict[str, Any]:
     same = json.dumps([answered.question, answered.reference], ensure_ascii=False)
+    choices = None if answered.choices is None else list(answered.choices)
+    extracted = {"extracted_value": answered.extracted, "extraction_method": answered.method}
     return {
         "schema_version": about.read_schema(about.EVERY_EVAL_EVER_INSTANCE)["version"],
         "evaluation_id": evaluation,
@@ -202,22 +188,10 @@ def _instance(
         "sample_id": str(sample["doc_id"]),
         "sample_hash": hashlib.sha256(same.encode()).hexdigest(),
         "interaction_type": "single_turn",
-        "input": {
-            "raw": answered.question,
-            "reference": list(answered.reference),
-            "choices": None if answered.choices is None else list(answered.choices),
-        },
+        "input": {"raw": answered.question, "reference": list(answered.reference), "choices": choices},
         "output": {"raw": [answered.raw]},
         "messages": None,
-        "answer_attribution": [
-            {
-                "turn_idx": 0,
-                "source": "output.raw",
-                "extracted_value": answered.extracted,
-                "extraction_method": answered.method,
-                "is_terminal": True,
-            }
-        ],
+        "answer_attribution": [{"turn_idx": 0, "source": "output.raw", **extracted, "is_terminal": True}],
         "evaluation": {"score": answered.score, "is_correct": answered.is_correct},
         "metadata": {name: str(sample[name]) for name in ("doc_hash", "prompt_hash", "target_hash") if name in sample},
     }

@@ -94,15 +94,10 @@ def _entry(file: ResultsFile, task: TaskResult, benchmark: Benchmark, source: Ma
         raise DataError(f"{file.path}: {task.task} has no score to publish ({_unscored(task)} unscored)")
     measure = measure_of(task, found.metric)
     factor = 100 if measure is not None and measure.unit == "proportion" else 1
-    entry = EvalResultEntry(
-        benchmark.dataset,
-        benchmark.task_id,
-        round(factor * found.value, 4),
-        benchmark.revision,
-        date=date_of(file),
-        notes=_notes(file, task, found, factor),
-        **{f"source_{key}": value for key, value in (source or {}).items()},
-    )
+    value, notes = round(factor * found.value, 4), _notes(file, task, found, factor)
+    seen: Any = {f"source_{key}": each for key, each in (source or {}).items()}
+    which = benchmark.dataset, benchmark.task_id, value, benchmark.revision
+    entry = EvalResultEntry(*which, date=date_of(file), notes=notes, **seen)
     written: dict[str, Any] = eval_result_entries_to_yaml([entry])[0]
     return written
 
