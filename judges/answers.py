@@ -86,10 +86,9 @@ class Backend(Protocol):
         """Everything that can change an answer besides the request: the kind, the model, its revision; never a key."""
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """(number of the request, its answer), each once, in the order in which they come.
-
-        A request that gets none, after the retries that the backend makes, has an answer with ``error``. Raises BackendDown:
-        nothing gets through, so that going on would only turn the rest into errors."""
+        """(number of the request, its answer), each once, in the order in which they come. A request that gets none, after the
+        retries that the backend makes, has an answer with ``error``. Raises BackendDown: nothing gets through, so that going on
+        would only turn the rest into errors."""
 
 
 BYTES_A_TOKEN = 3.5  # of UTF-8, for a plan that has no tokenizer
@@ -118,11 +117,10 @@ class Usage:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What ``calls`` requests take if each succeeds at once: about so many prompt tokens, at most so many generated ones.
-
-    Both costs, in USD (None without prices), are with all tokens that may be generated: ``estimated_cost`` with
-    ``prompt_tokens``, ``max_cost`` with the most that the prompts can have, which is what a judge's ``max_cost`` sets aside.
-    ``counted_by`` says how the prompt's tokens were counted."""
+    """What ``calls`` requests take if each succeeds at once: about so many prompt tokens, at most so many generated ones. Both
+    costs, in USD (None without prices), are with all tokens that may be generated: ``estimated_cost`` with ``prompt_tokens``,
+    ``max_cost`` with the most that the prompts can have, which is what a judge's ``max_cost`` sets aside. ``counted_by`` says how
+    the prompt's tokens were counted."""
 
     calls: int
     prompt_tokens: int

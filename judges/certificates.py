@@ -26,7 +26,6 @@ def to_certificate(
     judge: Judge, setting: str, measured: Mapping[str, Any], *, prompt_hashes: Mapping[str, str], data: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What ``judge`` scored in one ``setting`` (``segment_cot``, ...) on ``data``, which says whether it ``is_published``.
-
     ``measured`` has ``scores`` (under ``ALL`` those of everything, under ``unscored`` the number of ``responses`` without a
     verdict), their ``intervals``, and whatever is to be read beside them."""
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")

@@ -66,10 +66,9 @@ class Judge:
     def ask(
         self, prompt_name: str, subjects: Subjects, description: str, samples: int | None = None, **decoding: Any
     ) -> list[list[Answer]]:
-        """Of each of ``subjects``, ``samples`` answers (default: as the config says) to the prompt about it.
-
-        ``decoding`` replaces fields of :class:`judges.answers.Decoding`. Raises BackendDown: nothing gets through; answers are
-        kept. Raises ConfigError: the prompt cannot be rendered. Raises DataError: the store cannot be used."""
+        """Of each of ``subjects``, ``samples`` answers (default: as the config says) to the prompt about it. ``decoding``
+        replaces fields of :class:`judges.answers.Decoding`. Raises BackendDown: nothing gets through; answers are kept. Raises
+        ConfigError: the prompt cannot be rendered. Raises DataError: the store cannot be used."""
         requests = self._requests(prompt_name, subjects, samples, decoding)
         return _rows(self._answers(requests, description), len(subjects))
 
@@ -121,8 +120,7 @@ class Judge:
         return Judge(self.config, _Silent(self._backend), self._store, self.prompts)
 
     def rehearse(self, work: Callable[[Judge], object]) -> Plan:
-        """What ``work`` would ask of this judge first, found by letting it ask one that answers from the store alone; at most
-        each of its replies is asked for once more."""
+        """What ``work`` would ask first, found by letting it ask a ``silent`` judge; at most each reply is asked for again."""
         work(other := self.silent())
         stored, missing = other.usage.stored, cast("_Silent", other._backend).asked
         estimate = estimate_of(self._backend)
@@ -240,12 +238,11 @@ def ask(
     description: str,
     on_stored: Callable[[int], None] = lambda count: None,
 ) -> list[Answer]:
-    """The answers to ``requests``, in their order.
-
-    Identical requests are sent once; what the store has is not sent; what another process is asking just now is waited for, and
-    asked here if that process dies. An answer with an error is returned but not kept, so that the next run asks again.
-    ``on_stored`` is told how many distinct answers came from the store. Raises BackendDown: as the backend raises it. What
-    arrived before is in the store, as it is after a KeyboardInterrupt. Raises DataError: the store cannot be used."""
+    """The answers to ``requests``, in their order. Identical requests are sent once; what the store has is not sent; what another
+    process is asking just now is waited for, and asked here if that process dies. An answer with an error is returned but not
+    kept, so that the next run asks again. ``on_stored`` is told how many distinct answers came from the store. Raises
+    BackendDown: as the backend raises it. What arrived before is in the store, as it is after a KeyboardInterrupt. Raises
+    DataError: the store cannot be used."""
     identity, keys = backend.identity, _keys(backend, requests)
     distinct = dict(zip(keys, requests, strict=True))
     found = store.get_many(distinct)

@@ -41,9 +41,8 @@ def default_store() -> Path:
 
 
 class AnswerStore:
-    """Answers by the key of their request (:meth:`judges.answers.Request.key`), and leases: who is asking for one just now.
-
-    An answer is committed when ``put`` returns, so a killed process loses none; a power failure may take the last few, never the
+    """Answers by the key of their request (:meth:`judges.answers.Request.key`), and leases: who is asking for one just now. An
+    answer is committed when ``put`` returns, so a killed process loses none; a power failure may take the last few, never the
     file. It must lie on a local disk: SQLite's write-ahead log does not work on network file systems."""
 
     def __init__(self, path: str | Path | None = None, expiry: float = EXPIRY) -> None:
@@ -113,9 +112,8 @@ class AnswerStore:
         return answer
 
     def put(self, key: str, answer: Answer, model: str = "") -> Answer:
-        """Keeps ``answer`` and returns it, or the one that another process was first to keep under the same key.
-
-        An answer with an error is not kept: its request is free to be asked again."""
+        """Keeps ``answer`` and returns it, or the one that another process was first to keep under the same key. An answer with
+        an error is not kept: its request is free to be asked again."""
         if answer.error is not None:
             self.release([key])
             return answer
@@ -126,10 +124,8 @@ class AnswerStore:
         return answer if done.rowcount else self.get_many([key])[key]
 
     def claim(self, keys: Iterable[str]) -> set[str]:
-        """Those of ``keys`` that the caller is now to ask for: nobody else does, and none has an answer yet.
-
-        They stay claimed until there is an answer or ``release`` or ``close``, or until this process dies or has shown no sign of
-        life for ``expiry`` seconds."""
+        """Those of ``keys`` that the caller is now to ask for: nobody else does, and none has an answer yet. They stay claimed
+        until there is an answer, ``release`` or ``close``, or this process has shown no sign of life for ``expiry`` seconds."""
         self._beat()
         ours = set()
         with self._guarded(), self._transaction():

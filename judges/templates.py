@@ -34,9 +34,8 @@ def prompt_names(folder: Path | None = None) -> list[str]:
 
 
 class Prompts:
-    """Prompts by name (``verify``, ``felm/segment_cot``), some of them replaced by a user's own files.
-
-    ``folder`` holds the prompts of a package that keeps its own to itself (default: the registered ones)."""
+    """Prompts by name (``verify``, ``felm/segment_cot``), some of them replaced by a user's own files. ``folder`` holds the
+    prompts of a package that keeps its own to itself (default: the registered ones)."""
 
     def __init__(self, overrides: Mapping[str, Path | str] | None = None, folder: Path | None = None) -> None:
         """An override is a file, or the template itself. Raises ConfigError if it is of no prompt, or its file cannot be read."""

@@ -23,12 +23,10 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Capabilities:
     """What a backend can do, known before it is opened. The defaults are those of a language model behind HTTP.
-
     ``reads_prompts``: a model reads the prompt; otherwise the subject of a request decides, and only subjects of these ``kinds``
     get an answer (None: any). ``needs_evidence``: a claim without passages gets no verdict. ``is_reproducible``: the same version
     of the suite gives the same answers anywhere, if no options are set but ``portable_options``. ``takes_schema``: answers can
-    have a JSON schema. ``runs_here``: the model is in this process. ``by_words``: only content words are seen. ``caution`` is to
-    be said beside whatever it judges."""
+    have a JSON schema. ``runs_here``: in this process. ``by_words``: it sees content words. ``caution`` goes with its scores."""
 
     reads_prompts: bool = True
     kinds: tuple[str, ...] | None = None

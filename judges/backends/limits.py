@@ -75,10 +75,9 @@ def delay(attempt: int, retry_after: float | None = None) -> float:
 
 
 class Pace:
-    """Spaces out ``amount`` a minute (requests, or tokens), for the tasks of one event loop.
-
-    A token bucket that holds nothing: whoever comes is given the next free moment, in the order of coming, so that no minute sees
-    more than ``per_minute`` and a task that wakes up late does not hold back the others."""
+    """Spaces out ``amount`` a minute (requests, or tokens), for the tasks of one event loop. A token bucket that holds nothing:
+    whoever comes is given the next free moment, in the order of coming, so that no minute sees more than ``per_minute`` and a
+    task that wakes up late does not hold back the others."""
 
     def __init__(self, per_minute: float | None) -> None:
         self._seconds_each = 60.0 / per_minute if per_minute else 0.0

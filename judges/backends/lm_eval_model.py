@@ -56,10 +56,9 @@ class LmEvalBackend:
         return f"lm_eval:{self._name}{template}:{json.dumps(args, ensure_ascii=False, default=str)}"
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See :class:`judges.answers.Backend`. Answers come some batches at a time.
-
-        A prompt that leaves no room for the answer in the model's window gets an error: lm_eval would cut off its beginning.
-        Raises BackendDown: the model cannot be loaded or fails."""
+        """See :class:`judges.answers.Backend`. Answers come some batches at a time. A prompt that leaves no room for the answer
+        in the model's window gets an error: lm_eval would cut off its beginning. Raises BackendDown: the model cannot be loaded
+        or fails."""
         model = self._loaded()
         groups: dict[tuple[Decoding, int], list[int]] = defaultdict(list)
         for number, request in enumerate(requests):
@@ -145,8 +144,7 @@ class LmEvalBackend:
             raise BackendDown(f"lm_eval model {self._name} failed: {error}; what was answered is kept") from error
 
     def _read(self, model: LM, prompt: str, text: str, decoding: Decoding) -> Answer:
-        """The text, even an empty one. Its ``finish_reason`` is ``length`` if it has all the tokens that it may have, and
-        unknown where the model has no tokenizer."""
+        """The text, even an empty one; how it ended is unknown where the model has no tokenizer."""
         # a model behind HTTP: lm_eval gives an empty text where there was none
         if not text.strip() and any(base.__name__ == "TemplateAPI" for base in type(model).__mro__):
             return Answer(None, error="the server of the model gave no text")

@@ -70,14 +70,12 @@ class _Ending:
 
 
 class OpenAIBackend:
-    """A model behind chat completions or completions; ``config`` says where and within which limits.
-
-    The client lives in a thread with an event loop of its own, from the first request until ``close``. A call whose outcome is
-    unknown (timed out, cut off, or without a count of its tokens) counts at its worst case towards ``max_cost``."""
+    """A model behind chat completions or completions; ``config`` says where and within which limits. The client lives in a thread
+    with an event loop of its own, from the first request until ``close``. A call whose outcome is unknown (timed out, cut off, or
+    without a count of its tokens) counts at its worst case towards ``max_cost``."""
 
     def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
-        """``purse`` is the money that it may spend, where it shares it with other backends (default: ``max_cost`` alone). Raises
-        ConfigError: the tokenizer cannot be loaded."""
+        """``purse`` is money shared with other backends (default: ``max_cost``). Raises ConfigError: no such tokenizer."""
         self._config = config
         self._key = server.find_key(config)
         self._faults = server.Faults(config, self._key)
@@ -125,10 +123,9 @@ class OpenAIBackend:
             self._thread.close()
 
     def _stream(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """The answers as they come; then the exception, if there is one.
-
-        If the caller stops early, what is under way is cancelled. After a KeyboardInterrupt it is let come in and given out, so
-        that it can be saved; then the interrupt goes on."""
+        """The answers as they come; then the exception, if there is one. If the caller stops early, what is under way is
+        cancelled. After a KeyboardInterrupt it is let come in and given out, so that it can be saved; then the interrupt goes
+        on."""
         arrived: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
         ending = _Ending()
 

@@ -137,8 +137,7 @@ class Faults:
         return TryAgain(self.quoted(f"connection failed: {cause}"), unreachable=unreachable)
 
     async def of_status(self, error: APIStatusError, client: AsyncOpenAI) -> Answer:
-        """An answer with an error where the server finds fault with this one request. Raises TryAgain: it may succeed later.
-        Raises BackendDown: no request will."""
+        """An answer with an error where only this request is at fault. Raises TryAgain: later, maybe; BackendDown: none will."""
         status, code = error.status_code, error.code
         said = error.body.get("message") if isinstance(error.body, dict) else None
         why = f"HTTP {status}: {self.quoted(str(said or error.message))}"
@@ -202,9 +201,8 @@ class BadReply(ValueError):
 
 
 def to_body(request: Request, model: str, endpoint: str, max_tokens_name: str, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON to send. Of ``extra``, which comes last, a key whose value is None takes away what is there.
-
-    ``top_p``, ``stop``, ``seed`` and log-probabilities are only there if they are set; later samples count up from the seed."""
+    """The JSON to send. Of ``extra``, which comes last, a key whose value is None takes away what is there. ``top_p``, ``stop``,
+    ``seed`` and log-probabilities are only there if they are set; later samples count up from the seed."""
     decoding, is_chat, alternatives = request.decoding, endpoint == "chat", request.decoding.top_logprobs or None
     system = [{"role": "system", "content": request.system}] if request.system else []
     named = {"name": "reply", "schema": json.loads(request.schema or "{}"), "strict": True}
@@ -228,11 +226,9 @@ def to_body(request: Request, model: str, endpoint: str, max_tokens_name: str, e
 
 def read_reply(text: str, endpoint: str) -> Answer:
     """The answer in the JSON of a reply. Thoughts that come in a field of their own (``reasoning_content``) are left out, but for
-    those that never came to an answer.
-
-    Log-probabilities are those of the first token of the text, None where the server sends none that can be read. An empty text
-    is an answer only if the server says that it was cut off or filtered: asking again would give the same. Raises BadReply: no
-    JSON, not the expected shape, or an empty text."""
+    those that never came to an answer. Log-probabilities are those of the first token of the text, None where the server sends
+    none that can be read. An empty text is an answer only if the server says that it was cut off or filtered: asking again would
+    give the same. Raises BadReply: no JSON, not the expected shape, or an empty text."""
     try:
         reply = parse_json(text, is_shared=False)
     except ValueError as error:

@@ -45,8 +45,7 @@ class Support:
 
 
 class Entailment:
-    """Says whether premises entail claims, by ``ask``, which is given each pair once. ``identity`` is everything that can change
-    a verdict."""
+    """Says whether premises entail claims; ``ask`` is given each pair once. ``identity``: all that can change a verdict."""
 
     def __init__(self, identity: str, ask: Callable[[Sequence[Pair]], list[bool | None]]) -> None:
         self.identity, self._ask = identity, ask
@@ -62,11 +61,10 @@ class Entailment:
 
 @dataclass(frozen=True)
 class Family:
-    """A model belongs to it if ``pattern`` is found in its name, or ``by_type`` in its config's ``model_type`` alone.
-
-    ``text`` is what premise and claim are made into; empty: a pair of texts, as the tokenizer joins them. ``head``: a label for
-    the whole text (``sequence``) or its first token (``tokens``), or a first word 1 or 0 (``seq2seq``). ``support`` is the number
-    of the label that says so; None: the one called entailment. ``window``: tokens of passages at a time; None: all that fit."""
+    """A model belongs to it if ``pattern`` is found in its name, or ``by_type`` in its config's ``model_type`` alone. ``text`` is
+    what premise and claim are made into; empty: a pair of texts, as the tokenizer joins them. ``head``: a label for the whole
+    text (``sequence``) or its first token (``tokens``), or a first word 1 or 0 (``seq2seq``). ``support`` is the number of the
+    label that says so; None: the one called entailment. ``window``: tokens of passages at a time; None: all that fit."""
 
     pattern: str
     head: Literal["sequence", "tokens", "seq2seq"] = "sequence"
@@ -140,9 +138,8 @@ class Windows:
 
 
 def load_entailment(name: str, batch_size: int = 16, device: str | None = None) -> Entailment:
-    """``lexical``, or a model of the Hub (or its folder): a sequence classifier trained on inference, such as DeBERTa, or a T5 of
-    the TRUE kind. ``device``: the GPU if there is one, unless it is named. Raises ModelError: the model cannot be loaded or does
-    not say which label is entailment."""
+    """``lexical``, or a model of the Hub (or its folder): a classifier trained on inference, such as DeBERTa, or a T5 of the TRUE
+    kind. ``device``: default the GPU, if any. Raises ModelError: it cannot be loaded, or no label of it is entailment."""
     if name == LEXICAL:
         lexical = load_lexical_model()
 

@@ -11,7 +11,6 @@ from lm_factuality.ground.errors import ConfigError, DataError, printable
 from lm_factuality.report.build import build_report
 from lm_factuality.results.compare import draw, read_published, read_runs, tables
 from lm_factuality.results.exports import every_eval_ever, hub
-from lm_factuality.results.exports.about import Publisher
 from lm_factuality.results.read import read_results_files
 
 
@@ -54,7 +53,7 @@ def compare(parsed: argparse.Namespace) -> int:
 
 
 def export_every_eval_ever(parsed: argparse.Namespace) -> int:
-    files, publisher = read_results_files(parsed.results), Publisher(parsed.organization, parsed.relationship)
+    files, publisher = read_results_files(parsed.results), (parsed.organization, parsed.relationship)
     return _told(*every_eval_ever.export_every_eval_ever(files, parsed.out, publisher, parsed.model, parsed.samples))
 
 

@@ -1,7 +1,6 @@
 """The documents of a task as one hash, by which a submission's are known to be the published ones without the data.
 
-``python -m lm_factuality.leaderboard.documents TASK... [--data-dir DIR] [--include-path DIR]`` prints what a rules file says of
-tasks; it needs their data and lm_eval."""
+``python -m lm_factuality.leaderboard.documents TASK...`` prints what a rules file says of tasks; it needs their data."""
 
 import argparse
 import hashlib
@@ -71,8 +70,7 @@ def check_published(rules: TaskRules, found: Documents) -> Iterator[Refusal]:
 
 
 def documents_of(tasks: Sequence[str], data_dir: str | None = None, include_path: str | None = None) -> dict[str, Documents]:
-    """The documents of ``tasks`` of the suite, or of a folder of YAML files, as lm_eval would load them. Raises ConfigError,
-    DataError: a task or its data cannot be used."""
+    """The documents of ``tasks`` as lm_eval would load them. Raises ConfigError, DataError: a task or its data cannot be used."""
     from lm_eval.tasks import TaskManager, get_task_dict
 
     from lm_factuality.harness.tasks import with_suite

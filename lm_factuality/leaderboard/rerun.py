@@ -38,9 +38,8 @@ class Rerun(Strict):
 
 def rerun(folder: Path, rows: int, model_args: str = "", seed: int = 0, rules: Path | None = None) -> Rerun:
     """Runs ``rows`` of each task again by lm_eval, and writes beside ``folder`` what came of it. ``model_args`` replace those of
-    the submission, such as ``pretrained`` by a local folder; code of a model's own is run only if they say so. ``rules`` is a
-    folder of rules, if not the suite's; the leaderboard's run config lies beside that folder. Raises ConfigError, DataError: the
-    submission is not accepted, or cannot be run."""
+    the submission, such as ``pretrained`` by a local folder; code of a model's own is run only if they say so. Beside ``rules``,
+    a folder (default: the suite's), lies the run config. Raises ConfigError, DataError: not accepted, or it cannot be run."""
     checked = check_submission(folder, rules)
     if checked.submission is None or checked.refusals or rows < 1:
         raise ConfigError(f"{folder}: {next(map(str, checked.refusals), f'--rows is {rows}, expected 1 or more')}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.audit import Audit, Expected
-from lm_factuality.ground.errors import ConfigError, DataError, listed
+from lm_factuality.ground.errors import ConfigError, listed
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import read_every_sample, read_samples
@@ -19,7 +19,7 @@ from lm_factuality.leaderboard.judges import can_ask_again, check_again
 from lm_factuality.leaderboard.rules import TaskRules
 from lm_factuality.leaderboard.runs import Run, thinking_tokens_of, without_folder
 from lm_factuality.leaderboard.submission import Refusal, SubmittedModel
-from lm_factuality.results.recompute import differences, recompute
+from lm_factuality.results.recompute import UNREADABLE, differences, recompute
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 
@@ -52,9 +52,6 @@ def token_counter(path: str, name: str, revision: str) -> Callable[[str], int] |
 
 _SHOWN = 5
 
-# What a strange row raises.
-_UNREADABLE = (DataError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
-
 
 def answers_of(task: TaskResult) -> str:
     """A hash of what the model answered to each document, by which the same answers are known under another name."""
@@ -84,7 +81,7 @@ def check_rows(
     try:
         samples = list(rows.read()) if asks_again and can_ask_again(task) else rows.read()
         wrong = differences(task, recompute(task, samples))
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         yield Refusal("SAMPLES_INVALID", task.task, without_folder(error, folder))
         return
     found = [*rows.incomplete(rules), *rows.changed(rules, run.hashes.get(task.task))]

@@ -18,12 +18,11 @@ Names = Annotated[tuple[Text, ...], Field(strict=False, min_length=1)]
 
 
 class TaskRules(Strict):
-    """What is expected of one task.
-
-    ``benchmark`` is the kind that its results must be of, None for any. ``headline`` is the score that it is ranked by, None if
-    it is not ranked. ``documents`` is how many it has, ``digest`` their hash (see ``documents``; None where the rules do not know
-    it), ``git_blob`` the file's. ``metadata`` and ``generation_kwargs`` are what the results must say; a null stands for nothing
-    said. ``judge_prompts`` are the prompts that a judge is asked with and their hashes, none where nobody judges."""
+    """What is expected of one task. ``benchmark`` is the kind that its results must be of, None for any. ``headline`` is the
+    score that it is ranked by, None if it is not ranked. ``documents`` is how many it has, ``digest`` their hash (see
+    ``documents``; None where the rules do not know it), ``git_blob`` the file's. ``metadata`` and ``generation_kwargs`` are what
+    the results must say; a null stands for nothing said. ``judge_prompts`` are the prompts that a judge is asked with and their
+    hashes, none where nobody judges."""
 
     task: Text
     version: Annotated[str, BeforeValidator(str)]
@@ -73,7 +72,11 @@ class Rules(Strict):
         if not isinstance(common, dict):
             raise ValueError("needs a mapping under 'all_tasks'")  # noqa: TRY004 (as pydantic wants it)
         if isinstance(tasks, dict):
-            rest["tasks"] = {name: _merged(name, common, given) for name, given in tasks.items()}
+            rest["tasks"] = {**tasks}
+            for name, given in tasks.items():
+                if isinstance(given, dict):
+                    metadata = {**(common.get("metadata") or {}), **(given.get("metadata") or {})}
+                    rest["tasks"][name] = {**common, **given, "metadata": metadata, "task": name}
         return rest
 
     @model_validator(mode="after")
@@ -115,13 +118,6 @@ def read_rules(name: str, folder: Path | None = None) -> Rules:
     path = rules_folder(folder) / f"{name}.yaml"
     content = read_config(path)
     return read_settings(Rules, {**content, "name": name} if isinstance(content, dict) else content, str(path))
-
-
-def _merged(name: str, common: Mapping[str, Any], given: Any) -> Any:
-    if not isinstance(given, dict):
-        return given
-    metadata = {**(common.get("metadata") or {}), **(given.get("metadata") or {})}
-    return {**common, **given, "metadata": metadata, "task": name}
 
 
 def _release(version: str) -> tuple[int, ...]:

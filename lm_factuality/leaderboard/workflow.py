@@ -35,9 +35,8 @@ class Change:
 
 
 def changed_submissions(folder: Path, base: str, rules: Path | None = None) -> Change:
-    """What the commits since ``base`` and until the checked-out one do to the submissions in ``folder``, which are checked by the
-    suite's rules or those in ``rules``. Raises ConfigError: ``folder`` is in no git repository, or ``base`` is not known there.
-    Raises DataError: git cannot be run."""
+    """What the commits since ``base`` do to the submissions in ``folder``, which are checked by the suite's rules or those in
+    ``rules``. Raises ConfigError: ``folder`` is in no git repository, or ``base`` unknown there; DataError: git fails."""
     root = Path(_git(folder, "rev-parse", "--show-toplevel").strip())
     place = PurePosixPath(folder.resolve().relative_to(root.resolve()).as_posix())
     changed = _git(folder, "diff", "--name-only", "--no-renames", "-z", f"{base}...HEAD", "--")

@@ -18,8 +18,7 @@ from lm_factuality.ground.settings import Number
 from lm_factuality.people.labels import Entry, Key, Labels
 
 Figures = dict[str, dict[str, dict[str, Number]]]
-"""Published values as they are printed, by table, column and row (cells with `` | `` between them), as in
-``configs/reproduce/people_figures.yaml``."""
+"""Published values as printed, by table, column and row (``cell | cell``), as in ``configs/reproduce/people_figures.yaml``."""
 ALL, UNDECIDED = "all", "undecided"  # groups: every item, and those that people did not decide
 JUDGE, TOGETHER = "(judge)", "(people together)"  # who answers besides people, by names that none of these has
 AGREEMENT = "agreement, %"
@@ -90,12 +89,11 @@ class _Looked:
 
 def agreement_of(key: Key, labels: Labels, by: str = "") -> list[Cell]:
     """What is known of the agreement on each question, over all items, and then within groups: ``by`` a stratum of the items'
-    units, or by what people answered to another question on the same text.
-
-    ``people``: the agreement of two of them on an item, Fleiss' kappa over the items that as many answered as any, alpha over all
-    with two answers. ``pairs``: two people, one and the same again, or people and the judge, who has a sensitivity to what people
-    call wrong, and a specificity to what they call right. ``answers``: what most say. ``left out``: skipped answers, and items
-    with one answer, no majority, no answer at all, or no verdict. Shares are weighted. Raises ConfigError: no such groups."""
+    units, or by what people answered to another question on the same text. ``people``: the agreement of two of them on an item,
+    Fleiss' kappa over the items that as many answered as any, alpha over all with two answers. ``pairs``: two people, one and the
+    same again, or people and the judge, who has a sensitivity to what people call wrong, and a specificity to what they call
+    right. ``answers``: what most say. ``left out``: skipped answers, and items with one answer, no majority, no answer at all, or
+    no verdict. Shares are weighted. Raises ConfigError: no such groups."""
     known = [*sorted({name for entry in key.items for name in entry.strata}), *key.questions]
     if by and by not in known:
         raise ConfigError(f"--by {by!r}: expected one of {', '.join(known)}{did_you_mean(by, known)}")

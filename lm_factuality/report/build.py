@@ -255,8 +255,7 @@ def _date(text: str) -> str:
 
 def _all_settings(chosen: Chosen) -> dict[str, Any]:
     """What figures depend on besides the weights: ``of_runs`` by (model's id, task) and name, ``by_task`` by task and name; which
-    names are the ``same`` in all runs, which in all runs of a task (``of_tasks``), and which are ``differing`` between runs of a
-    task. What a run does not say is ``ABSENT``."""
+    names are the ``same`` in all runs, in all runs of a task (``of_tasks``), or ``differing`` there. Not said: ``ABSENT``."""
     said = {(entry.model.id, entry.result.task): _settings_of(entry) for entry in chosen.entries}
     names = list(dict.fromkeys(name for each in said.values() for name in each))
     of_runs = {run: {name: each.get(name, ABSENT) for name in names} for run, each in said.items()}

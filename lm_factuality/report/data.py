@@ -65,14 +65,11 @@ def with_samples(chosen: Chosen, data: Sequence[TaskData]) -> Chosen:
         missing = [
             name for name in models if name in result.metrics and name not in result.stderrs and entry.model.id in models[name]
         ]
-        found = {name: stderr_of(models[name][entry.model.id], _declared(entry, name)) for name in missing}
+        declared = {name: entry.benchmark.score(name) if entry.benchmark else None for name in missing}
+        found = {name: stderr_of(models[name][entry.model.id], score or undeclared(name)) for name, score in declared.items()}
         stderrs = {**result.stderrs, **{name: value for name, value in found.items() if value is not None}}
         entries.append(replace(entry, result=replace(result, stderrs=stderrs)) if found else entry)
     return replace(chosen, entries=tuple(entries), scored=scored)
-
-
-def _declared(entry: Entry, name: str) -> Score:
-    return (entry.benchmark.score(name) if entry.benchmark else None) or undeclared(name)
 
 
 def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path) -> TaskData:

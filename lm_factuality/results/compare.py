@@ -9,7 +9,7 @@ from tqdm import tqdm
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.chosen import Figure, figure, headline, newest
 from lm_factuality.benchmarks.declaration import Benchmark, Published, Run, Score, Table
-from lm_factuality.benchmarks.pairs import Pair, compare_all, compared_scores, scored_rows, written
+from lm_factuality.benchmarks.pairs import compare_all, compared_scores, scored_rows, written
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.model_names import short_name
 from lm_factuality.ground.suite import read_config
@@ -102,8 +102,7 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
 
 
 def draw(runs: Sequence[Run], figures: Sequence[Published], folder: Path, file_format: str) -> tuple[list[Path], list[str]]:
-    """The plots of all benchmarks that have some: the files that were written, and notes on what is in none. Raises DataError:
-    ``folder`` is a file or cannot be written to."""
+    """The plots of all benchmarks: files, and notes on what is in none. Raises DataError: ``folder`` cannot be written to."""
     written, notes = [], []
     for benchmark in all_benchmarks():
         if benchmark.comparison is not None:
@@ -221,8 +220,8 @@ def _bounds(benchmark: Benchmark, task: TaskResult) -> str:
 
 
 def pair_tables(benchmark: Benchmark, runs: Sequence[Run], scores: Sequence[str] | None = None) -> Iterator[Table]:
-    """A table for each task of which two of ``runs`` kept samples: every pair of models in each score that tables show, of many
-    models in the headline, or in ``scores``."""
+    """A table for each task of which two of ``runs`` kept samples: every pair of models in each shown score, or in ``scores``;
+    of many models in the headline."""
     for task in sorted({run.task.task for run in runs}):
         here = sorted((run for run in runs if run.task.task == task), key=lambda run: run.label)
         able = [run for run in here if run.scored]
@@ -240,16 +239,13 @@ def pair_tables(benchmark: Benchmark, runs: Sequence[Run], scores: Sequence[str]
         for score in [each for each in of_all if each.name in wanted]:
             scored = {run.label: run.scored[score.name] for run in able if score.name in run.scored}
             pairs = compare_all(scored, score, {run.label: run.task.metrics for run in able})
-            rows += [_pair_row(score, *models, pair) for models, pair in pairs.items()]
+            for (one, other), pair in pairs.items():
+                *tested, least = written(pair, score)
+                is_clear = pair.adjusted is not None and pair.adjusted < _ALPHA
+                better = ("A" if (pair.difference > 0) == score.higher else "B") if is_clear else ""
+                rows.append((score.name, one, other, *tested, better, least, f"{pair.n:,}"))
             notes += [f"{score.name}: {score.note}"] if pairs and score.note else []
         if not scores and len(able) > _MOST_MODELS:
             notes.append(f"Other scores by --scores: {', '.join(score.name for score in of_all if score.name not in wanted)}")
         if rows:
             yield Table(f"\nPairs of models on {task}, row by row", _COLUMNS, rows, notes)
-
-
-def _pair_row(score: Score, one: str, other: str, pair: Pair) -> tuple[str, ...]:
-    *tested, least = written(pair, score)
-    is_clear = pair.adjusted is not None and pair.adjusted < _ALPHA
-    better = ("A" if (pair.difference > 0) == score.higher else "B") if is_clear else ""
-    return score.name, one, other, *tested, better, least, f"{pair.n:,}"

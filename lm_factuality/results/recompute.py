@@ -7,7 +7,8 @@ response that was given, is found again by the benchmark's ``recount``."""
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ _CLOSE_STDERR = 1e-6  # bootstrapped ones are sums in another order where numpy 
 _SHOWN_ROWS = 3
 
 # What a strange row raises.
-_UNREADABLE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
+UNREADABLE = (DataError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
         samples = read_samples(task.samples)
     values, changed = _collect(benchmark, task, samples)
     metrics, stderrs = {}, {}
-    try:
+    with _readable(task.task):
         for name, rows in values.items():
             score = benchmark.score(name)
             if score is None:
@@ -57,8 +58,6 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
             metrics[name] = float(aggregation.value(rows))
             if aggregation.stderr is not None and len(rows) > 1:  # as in lm_eval
                 stderrs[name] = float(aggregation.stderr(rows))
-    except _UNREADABLE as error:
-        raise _unreadable(task.task, error) from error
     return Recomputed(metrics, stderrs, max(map(len, values.values()), default=0), tuple(changed))
 
 
@@ -73,18 +72,12 @@ def differences(task: TaskResult, found: Recomputed) -> list[str]:
         names = [name for name, value in said.items() if name not in given and not math.isnan(value)]
         wrong += [f"{name}{suffix}: the results have it, the samples do not" for name in names]
         for name, value in given.items():
-            wrong += _difference(f"{name}{suffix}", said.get(name), value, tolerance)
+            listed, gives = said.get(name, math.nan), f"the samples give {value:.10g}"
+            if (math.isnan(listed) and math.isnan(value)) or math.isclose(listed, value, rel_tol=tolerance, abs_tol=tolerance):
+                continue
+            both = f"the results say {listed:.10g}, {gives}" if name in said else f"{gives}, the results have none"
+            wrong.append(f"{name}{suffix}: {both}")
     return [*wrong, *found.changed_rows]
-
-
-def _difference(name: str, said: float | None, value: float, tolerance: float) -> list[str]:
-    if said is None:
-        return [] if math.isnan(value) else [f"{name}: the samples give {value:.10g}, the results have none"]
-    if math.isnan(said) and math.isnan(value):
-        return []
-    if math.isclose(said, value, rel_tol=tolerance, abs_tol=tolerance):
-        return []
-    return [f"{name}: the results say {said:.10g}, the samples give {value:.10g}"]
 
 
 def _collect(
@@ -93,25 +86,16 @@ def _collect(
     """The values of all rows by metric, and what is said of rows that were changed."""
     rows: list[tuple[Any, Mapping[str, Any], Mapping[str, Any]]] = []
     for sample in samples:
-        where = f"{task.task}, doc_id {sample['doc_id']}"
-        try:
-            rows.append(
-                (sample["doc_id"], benchmark.keep(sample), {name: sample.get(name) for name in sample.get("metrics", ())})
-            )
-        except _UNREADABLE as error:
-            raise _unreadable(where, error) from error
-    try:
+        with _readable(f"{task.task}, doc_id {sample['doc_id']}"):
+            own = {name: sample.get(name) for name in sample.get("metrics", ())}
+            rows.append((sample["doc_id"], benchmark.keep(sample), own))
+    with _readable(task.task):
         row_metrics, unfounded = benchmark.recount(task, [row for _, row, _ in rows])
-    except (KeyError, ValueError, TypeError, AttributeError, DataError) as error:
-        raise _unreadable(task.task, error) from error
     values: dict[str, list[Any]] = defaultdict(list)
     changed: list[str] = []
     for doc_id, row, logged in rows:
-        try:
-            reason = unfounded(row)
-            found = row_metrics(row)
-        except (*_UNREADABLE, DataError) as error:
-            raise _unreadable(f"{task.task}, doc_id {doc_id}", error) from error
+        with _readable(f"{task.task}, doc_id {doc_id}"):
+            reason, found = unfounded(row), row_metrics(row)
         for name, value in found.items():
             values[name].append(value)
         wrong = next((name for name in {**found, **logged} if not same(found.get(name), logged.get(name))), None)
@@ -124,9 +108,13 @@ def _collect(
     return values, changed
 
 
-def _unreadable(where: str, error: Exception) -> DataError:
-    what = f"no {error}" if isinstance(error, KeyError) else str(error)
-    return DataError(f"{where}: not a sample as this task writes it: {what}")
+@contextmanager
+def _readable(where: str) -> Iterator[None]:
+    try:
+        yield
+    except UNREADABLE as error:
+        what = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise DataError(f"{where}: not a sample as this task writes it: {what}") from error
 
 
 def same(one: Any, other: Any, tolerance: float = _CLOSE) -> bool:

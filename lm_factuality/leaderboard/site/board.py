@@ -1,5 +1,4 @@
-"""The tables of the leaderboards, a row a model; the same as JSON for others; and the pages: a table a leaderboard, a page a
-model, and what was refused."""
+"""The tables of the leaderboards, a row a model; the same as JSON; and pages: of a leaderboard, a model, what was refused."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -45,8 +45,7 @@ _ROUNDING = 1e-9  # by which a score and its worst case differ where nothing is 
 @dataclass(frozen=True, kw_only=True)
 class Score(Figure):
     """The figure that a task is ranked by; ``higher`` says which way is better, ``steps`` what is known of its judge. ``items``
-    is how many there are that may be unscored, ``if_wrong`` the score if all that are were wrong, None if none is, ``answers`` a
-    hash of the answers."""
+    may be unscored, ``if_wrong`` is the score if all that are were wrong, None if none is, ``answers`` a hash of the answers."""
 
     task: str
     kind: str
@@ -75,11 +74,9 @@ class Score(Figure):
 
 @dataclass(frozen=True)
 class Entry:
-    """A submission to one leaderboard.
-
-    ``folder`` is what the site calls it, ``digest`` a hash of all its files, ``date`` when it was run (ISO 8601, UTC),
-    ``settings`` by task what can change a score, ``files`` (path, SHA-256, bytes). One with ``problems`` (code, sentence) is
-    refused and has no scores. ``rerun`` says what came of running a part of it again, empty if nobody did."""
+    """A submission to one leaderboard. ``folder`` is what the site calls it, ``digest`` a hash of all its files, ``date`` when it
+    was run (ISO 8601, UTC), ``settings`` by task what can change a score, ``files`` (path, SHA-256, bytes). One with ``problems``
+    (code, sentence) is refused and has no scores. ``rerun`` says what came of running a part of it again, empty if nobody did."""
 
     folder: str
     digest: str

@@ -1,4 +1,4 @@
-"""What exports say of the model, the data, the settings and the judge of a run, who publishes them, and the schemas they follow.
+"""What exports say of the model, the data, the settings and the judge of a run, and the schemas that they follow.
 
 Only what is named here leaves: arguments and environments of a run may hold paths and keys."""
 
@@ -7,7 +7,6 @@ import json
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -105,14 +104,6 @@ def judged_by(task: TaskResult) -> dict[str, Any]:
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
     """What is known, as texts, which is all that the schema lets stand there."""
     return {name: str(value) for name, value in values.items() if value not in (None, "")}
-
-
-@dataclass(frozen=True)
-class Publisher:
-    """``organization`` ran the evaluation; ``relationship`` to the model's makers is one of ``RELATIONSHIPS``."""
-
-    organization: str
-    relationship: str
 
 
 def model_id(file: ResultsFile, given: str | None) -> str:

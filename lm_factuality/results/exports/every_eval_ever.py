@@ -23,10 +23,11 @@ _RESAMPLES = 1000  # of statistics.pooled_stderr
 
 
 def export_every_eval_ever(
-    files: Sequence[ResultsFile], out: Path, publisher: about.Publisher, model: str | None = None, samples: bool = False
+    files: Sequence[ResultsFile], out: Path, publisher: tuple[str, str], model: str | None = None, samples: bool = False
 ) -> tuple[list[Path], list[str]]:
     """Writes ``data/TASK/ORG/NAME/UUID.json`` below ``out`` for every task with a score, with ``samples`` also
-    ``UUID_samples.jsonl``; returns the JSON files, and what is left out and why. The same results give the same names and bytes.
+    ``UUID_samples.jsonl``; returns the JSON files, and what is left out and why. ``publisher`` is the organisation that ran it,
+    and what it is to the model's makers, one of ``RELATIONSHIPS``. The same results give the same names and bytes.
     Raises ConfigError: the model's name is not known, or jsonschema is not installed; DataError: nothing has a score, something
     is not as the schema says (nothing is written then), or ``out`` cannot be written."""
     about.check_one_model(files, model)
@@ -60,9 +61,9 @@ def export_every_eval_ever(
 
 
 def _record(
-    file: ResultsFile, task: TaskResult, publisher: about.Publisher, model: str, samples: bool
+    file: ResultsFile, task: TaskResult, publisher: tuple[str, str], model: str, samples: bool
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    when = f"{file.date:.6f}"
+    when, (organization, relationship) = f"{file.date:.6f}", publisher
     evaluation = f"{task.task.replace('/', '_')}/{model}/{when}"
     record = {
         "schema_version": about.read_schema(about.EVERY_EVAL_EVER)["version"],
@@ -73,8 +74,8 @@ def _record(
         "source_metadata": {
             "source_name": "lm-factuality",
             "source_type": "evaluation_run",
-            "source_organization_name": publisher.organization,
-            "evaluator_relationship": publisher.relationship,
+            "source_organization_name": organization,
+            "evaluator_relationship": relationship,
             "additional_details": {"results_sha256": sha256_of(file.path)},
         },
         "eval_library": {

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
@@ -20,6 +20,9 @@ from lm_factuality.results.exports.about import HUB, check_against, check_one_mo
 from lm_factuality.results.read import date_of
 
 _BENCHMARK = re.compile(r"([^=\s]+)=([\w.-]+/[\w.-]+)(?::([\w.-]+))?(?:@([0-9a-f]{7,64}))?")
+
+
+Source: TypeAlias = Mapping[str, str | None] | None
 
 
 @dataclass(frozen=True)
@@ -43,18 +46,13 @@ def parse_benchmark(text: str) -> Benchmark:
 
 
 def export_hub(
-    files: Sequence[ResultsFile],
-    out: Path,
-    benchmarks: Sequence[Benchmark],
-    model: str | None = None,
-    source: Mapping[str, str | None] | None = None,
+    files: Sequence[ResultsFile], out: Path, benchmarks: Sequence[Benchmark], model: str | None = None, source: Source = None
 ) -> tuple[list[Path], list[str]]:
     """Writes ``ORG/NAME/.eval_results/TASK.yaml`` below ``out`` for every task that has a benchmark, with the newest of several
     runs; returns the files, and what is left out and why. Shares are given in per cent, as the papers' tables have them.
     ``source`` is where the results can be seen: an https address (``url``), what to call it (``name``), and whose it is (``org``,
-    an organisation of the Hub). Raises ConfigError: a benchmark's task is in none of the results, the model's name is not known,
-    or jsonschema is not installed; DataError: a run with ``--limit``, no score, a file that is not as documented, or ``out``
-    cannot be written."""
+    an organisation of the Hub). Raises ConfigError: no results have a benchmark's task, no name of the model, or no jsonschema;
+    DataError: a run with ``--limit``, no score, a file that is not as documented, or ``out`` cannot be written."""
     check_one_model(files, model)
     known = sorted({task.task for file in files for task in file.tasks})
     for benchmark in benchmarks:
@@ -83,7 +81,7 @@ def export_hub(
     return list(entries), left_out
 
 
-def _entry(file: ResultsFile, task: TaskResult, benchmark: Benchmark, source: Mapping[str, str | None] | None) -> dict[str, Any]:
+def _entry(file: ResultsFile, task: TaskResult, benchmark: Benchmark, source: Source) -> dict[str, Any]:
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
     if task.limit is not None:

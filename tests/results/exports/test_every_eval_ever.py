@@ -9,10 +9,10 @@ import pytest
 from lm_factuality.benchmarks.chosen import figure
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness.outputs import ResultsFile
-from lm_factuality.results.exports.about import EVERY_EVAL_EVER, EVERY_EVAL_EVER_INSTANCE, Publisher, check_against, read_schema
+from lm_factuality.results.exports.about import EVERY_EVAL_EVER, EVERY_EVAL_EVER_INSTANCE, check_against, read_schema
 from lm_factuality.results.exports.every_eval_ever import export_every_eval_ever
 
-PUBLISHER = Publisher("A Lab", "third_party")
+PUBLISHER = ("A Lab", "third_party")
 MODEL = "acme/small"
 
 
