@@ -65,20 +65,20 @@ def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
         logger.debug("%s: not as lm_eval writes it", folder, exc_info=True)
         sentence = f"not as lm_eval writes it: {type(error).__name__}: {without_folder(error, folder)}; run and pack again"
         refusals.append(Refusal("RESULTS_INVALID", "results", sentence))
-    tasks = {task.result.task: task.result for run in runs for task in run.tasks}
+    tasks = {task.task: task for run in runs for task in run.file.tasks}
     return Checked(folder, submission, tuple(dict.fromkeys(refusals)), tasks)
 
 
 def _check_tasks(folder: Path, submission: Submission, runs: Sequence[Run], rules: Rules) -> Iterator[Refusal]:
     """What is wrong with the tasks of the leaderboard, each by itself. A judge is asked again where all else is in order."""
-    tasks = {task.result.task: (run, task) for run in runs for task in run.tasks}
+    tasks = {task.task: (run, task) for run in runs for task in run.file.tasks}
     for expected in rules.tasks:
         if expected.task in tasks:
             run, task = tasks[expected.task]
-            refusals = [*check_task(run, task, expected, rules), *check_judge(folder, submission, task.result, expected, rules)]
+            refusals = [*check_task(run, task, expected, rules), *check_judge(folder, submission, task, expected, rules)]
             yield from refusals
-            yield from check_rows(folder, submission.model, run, task.result, expected, asks_again=not refusals)
-            yield from check_correction(folder, submission, run.file.path, task.result)
+            yield from check_rows(folder, submission.model, run, task, expected, asks_again=not refusals)
+            yield from check_correction(folder, submission, run.file.path, task)
 
 
 def check_correction(folder: Path, submission: Submission, results: Path, task: TaskResult) -> Iterator[Refusal]:

@@ -17,7 +17,7 @@ from lm_factuality.leaderboard.contents import own_secrets, secrets_in_file
 from lm_factuality.leaderboard.judges import is_judged
 from lm_factuality.leaderboard.rows import weights_hash
 from lm_factuality.leaderboard.rules import Rules, leaderboard_names, read_rules
-from lm_factuality.leaderboard.runs import describe_task, num_parameters_of, read_run
+from lm_factuality.leaderboard.runs import Run, describe_task, num_parameters_of
 from lm_factuality.people.correct import correct
 from lm_factuality.people.labels import read_key
 from lm_factuality.results.read import date_of, read_results_files, write_correction
@@ -62,12 +62,7 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
         folder.mkdir()
         _correct(folder, chosen, options)
         packed = _copy(folder, chosen, options)
-        tasks = [
-            describe_task(task, file.path.name, task.result.samples.name)
-            for name, file in chosen.items()
-            for task in read_run(file).tasks
-            if task.result.task == name and task.result.samples
-        ]
+        tasks = [describe_task(Run(file), task) for name, file in chosen.items() if (task := file.task(name)) and task.samples]
         # As it is: what is not in order, the check refuses when it reads it.
         submission = submitted.Submission.model_construct(
             leaderboard=rules.name,
@@ -208,7 +203,7 @@ def _model(options: PackOptions, rules: Rules, file: ResultsFile, tasks: Sequenc
 
 def _revision(given: str, file: ResultsFile) -> tuple[str, str]:
     """The commit that lm_eval knows, the hash of a local checkpoint, or what is ``given``; and what is wrong with it."""
-    commit, why, folder = read_run(file).commit, "", Path(file.model)
+    commit, why, folder = Run(file).commit, "", Path(file.model)
     found = commit if _COMMIT.fullmatch(commit) else ""
     if not found and folder.is_dir():
         try:

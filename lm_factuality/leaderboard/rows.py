@@ -10,9 +10,10 @@ from typing import Any
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.audit import Audit, Expected
+from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.ground.errors import ConfigError, listed
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.harness.outputs import TaskResult
+from lm_factuality.harness.outputs import TaskResult, number_of
 from lm_factuality.harness.samples import read_every_sample, read_samples
 from lm_factuality.leaderboard.documents import Digest, check_published
 from lm_factuality.leaderboard.judges import can_ask_again, check_again
@@ -76,7 +77,9 @@ def check_rows(
     decoding, thinking = (rules.generation_kwargs, rules.repeats), thinking_tokens_of(task)
     is_own = not {"tokenizer", "subfolder", "gguf_file"} & set(run.arguments)
     count = token_counter(run.file.model, model.name, model.revision) if is_own else None
-    expected = Expected(rules.metadata, *decoding, run.max_length, run.has_template, thinking, count)
+    longest = number_of(run.file.content.get("max_length"))
+    window = None if longest is None else int(longest)
+    expected = Expected(rules.metadata, *decoding, window, run.has_template, thinking, count)
     rows = _Rows(task.samples, benchmark.audit(expected), benchmark.model_outputs)
     try:
         samples = list(rows.read()) if asks_again and can_ask_again(task) else rows.read()
@@ -84,7 +87,7 @@ def check_rows(
     except UNREADABLE as error:
         yield Refusal("SAMPLES_INVALID", task.task, without_folder(error, folder))
         return
-    found = [*rows.incomplete(rules), *rows.changed(rules, run.hashes.get(task.task))]
+    found = [*rows.incomplete(rules), *rows.changed(rules, mapping(run.file.content.get("task_hashes")).get(task.task))]
     yield from found
     if wrong:
         more = [f"... {len(wrong)} differences in all"] if len(wrong) > _SHOWN else []

@@ -32,74 +32,64 @@ _NOT_METRICS = ("name", "alias", "sample_len", "sample_count", " ")
 
 
 @dataclass(frozen=True)
-class RunTask:
-    """A task of a run. ``settings`` are all that change its scores, but for what is not set; ``unscored`` is how many of the
-    ``items`` have no score (see ``Benchmark.unscored_unit``): documents, times samples for each where each sample is scored."""
-
-    result: TaskResult
-    settings: Mapping[str, Any]
-    unscored: int
-    items: int
-
-
-@dataclass(frozen=True)
 class Run:
-    """A results file. ``commit`` is the Hub's, empty where lm_eval knows none; ``limit`` is lm_eval's ``--limit``;
-    ``arguments`` are the ``--model_args`` that are set; ``hashes`` (of all samples) are by task."""
+    """A results file, with what it says of how the model was run."""
 
     file: ResultsFile
-    tasks: tuple[RunTask, ...]
-    commit: str
-    limit: Any
-    is_bootstrapped: bool
-    num_parameters: Any
-    arguments: Mapping[str, Any]
-    hashes: Mapping[str, Any]
-    has_template: bool
-    has_instruction: bool
-    max_length: int | None
 
     @property
     def name(self) -> str:
         return self.file.path.name
 
     @property
+    def config(self) -> Mapping[str, Any]:
+        return mapping(self.file.content.get("config"))
+
+    @property
+    def commit(self) -> str:
+        """The Hub's; empty where lm_eval knows none."""
+        return str(self.config.get("model_sha") or "")
+
+    @property
+    def has_template(self) -> bool:
+        return self.file.content.get("chat_template") is not None  # empty where a server has it
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """``--model_args`` by name, but for what is not set; lm_eval keeps them as they were given, an object or one text."""
+        given = self.config.get("model_args")
+        if isinstance(given, str):
+            pairs = (each.partition("=") for each in given.split(","))
+            given = {name.strip(): value.strip() for name, _, value in pairs}
+        return {name: value for name, value in mapping(given).items() if value not in (None, "", False, "None", "False", "false")}
+
+    @property
     def adapters(self) -> list[str]:
         """The arguments by which something is added to the checkpoint."""
         return [name for name in _SETTINGS["adapters"] if name in self.arguments]
 
-
-def read_run(file: ResultsFile) -> Run:
-    content = file.content
-    config: Mapping[str, Any] = content.get("config") or {}
-    longest, arguments = number_of(content.get("max_length")), _arguments(config.get("model_args"))
-    tokens = {*_SETTINGS["adapters"], *_SETTINGS["arguments"]}
-    changed = {name: value for name, value in arguments.items() if name in tokens}
-    prompting = {name: content[name] for name in _SETTINGS["prompting"] if content.get(name)}
-    shots = mapping(content.get("n-shot"))
-    tasks = tuple(_task(each, shots, changed, prompting) for each in file.tasks)
-    ran = str(config.get("model_sha") or ""), config.get("limit"), bool(config.get("bootstrap_iters", True))
-    given = config.get("model_num_parameters"), arguments, mapping(content.get("task_hashes"))
-    # A template is empty where a server has it.
-    prompted = content.get("chat_template") is not None, bool(content.get("system_instruction"))
-    return Run(file, tasks, *ran, *given, *prompted, None if longest is None else int(longest))
+    def settings(self, task: TaskResult) -> dict[str, Any]:
+        """All that change the scores of a task, but for what is not set."""
+        content, metadata, decoding = self.file.content, task.metadata, task.config.get("generation_kwargs")
+        benchmark, tokens = find_benchmark(task.kind), {*_SETTINGS["adapters"], *_SETTINGS["arguments"]}
+        changed = {name: value for name, value in self.arguments.items() if name in tokens}
+        named = benchmark.settings if benchmark else ()
+        found: dict[str, Any] = {name: metadata[name] for name in named if metadata.get(name) is not None}
+        found["num_fewshot"] = mapping(content.get("n-shot")).get(task.task, task.config.get("num_fewshot"))
+        found |= {"model_args": changed} if changed else {}
+        found |= {"generation_kwargs": decoding, "repeats": task.config.get("repeats")} if decoding else {}
+        found |= {THINKING: thinking} if decoding and (thinking := thinking_tokens_of(task)) else {}
+        return found | {name: content[name] for name in _SETTINGS["prompting"] if content.get(name)}
 
 
-def _task(task: TaskResult, shots: Mapping[str, Any], changed: Mapping[str, Any], prompting: Mapping[str, Any]) -> RunTask:
-    """``changed`` are the model's arguments that change a score."""
-    metadata, repeats, decoding = task.metadata, task.config.get("repeats"), task.config.get("generation_kwargs")
-    benchmark = find_benchmark(task.kind)
-    named = benchmark.settings if benchmark else ()
-    settings: dict[str, Any] = {name: metadata[name] for name in named if metadata.get(name) is not None}
-    settings["num_fewshot"] = shots.get(task.task, task.config.get("num_fewshot"))
-    settings |= {"model_args": changed} if changed else {}
-    settings |= {"generation_kwargs": decoding, "repeats": repeats} if decoding else {}
-    settings |= {THINKING: tokens} if decoding and (tokens := thinking_tokens_of(task)) else {}
-    return RunTask(task, {**settings, **prompting}, int(number_of(task.metrics.get("unscored")) or 0), items_of(task))
+def unscored_of(task: TaskResult) -> int:
+    """How many of the ``items_of`` a task have no score."""
+    return int(number_of(task.metrics.get("unscored")) or 0)
 
 
 def items_of(task: TaskResult) -> int:
-    """How many there are that may be unscored: see ``RunTask``."""
+    """How many there are that may be unscored (see ``Benchmark.unscored_unit``): documents, times samples for each where each
+    sample is scored."""
     benchmark, repeats = find_benchmark(task.kind), task.config.get("repeats")
     by_sample = benchmark is not None and benchmark.unscored_unit != "rows" and isinstance(repeats, int)
     return task.effective * (repeats or 1) if by_sample else task.effective
@@ -117,7 +107,7 @@ def read_runs(folder: Path, submission: Submission) -> list[Run]:
     if not names:
         raise Refused(Refusal("RESULTS_INVALID", "results", "no results_*.json; pack the results again"))
     try:
-        return [read_run(read_results_file(folder / name)) for name in names]
+        return [Run(read_results_file(folder / name)) for name in names]
     except DataError as error:
         raise Refused(Refusal("RESULTS_INVALID", "results", without_folder(error, folder))) from error
 
@@ -130,33 +120,22 @@ def num_parameters_of(file: ResultsFile) -> int | None:
     return None if file.num_parameters is None else int(file.num_parameters)
 
 
-def _arguments(given: Any) -> dict[str, Any]:
-    """``--model_args`` by name, but for what is not set; lm_eval keeps them as they were given, an object or one text."""
-    if isinstance(given, str):
-        pairs = (each.partition("=") for each in given.split(","))
-        given = {name.strip(): value.strip() for name, _, value in pairs}
-    return {name: value for name, value in mapping(given).items() if value not in (None, "", False, "None", "False", "false")}
-
-
-def describe_task(run_task: RunTask, results: str, samples: str) -> SubmittedTask:
-    """``results`` and ``samples`` are the paths of both in the submission. Nothing is validated yet: whoever reads it does."""
-    task = run_task.result
+def describe_task(run: Run, task: TaskResult) -> SubmittedTask:
+    """Nothing is validated yet: whoever reads it does."""
     judge, data = task.metadata.get("judge_config"), task.metadata.get("data")
-    ran: Any = {"task": task.task, "version": task.version, "documents": task.effective, "unscored": run_task.unscored}
+    ran: Any = {"task": task.task, "version": task.version, "documents": task.effective, "unscored": unscored_of(task)}
     said: Any = {"data": data if isinstance(data, dict) else {}, "judge": judge if isinstance(judge, dict) else None}
-    return SubmittedTask.model_construct(**ran, **said, results=results, samples=samples, settings=run_task.settings)
+    samples = task.samples.name if task.samples else ""
+    return SubmittedTask.model_construct(**ran, **said, results=run.name, samples=samples, settings=run.settings(task))
 
 
 def check_claims(submission: Submission, runs: Sequence[Run]) -> Iterator[Refusal]:
-    tasks = {task.result.task: (run, task) for run in runs for task in run.tasks}
+    tasks = {task.task: (run, task) for run in runs for task in run.file.tasks}
     for claimed in submission.tasks:
         if claimed.task not in tasks:
             yield Refusal("CLAIM_DIFFERS", claimed.task[:80], "submission.json has this task, the results do not")
             continue
-        run, task = tasks[claimed.task]
-        samples = task.result.samples
-        found = describe_task(task, run.name, samples.name if samples else "")
-        for key, value in found:
+        for key, value in describe_task(*tasks[claimed.task]):
             if getattr(claimed, key) != value:
                 yield Refusal("CLAIM_DIFFERS", f"{claimed.task}.{key}", "submission.json says otherwise than the results")
     listed = Counter(each.task for each in submission.tasks)
@@ -193,17 +172,17 @@ def check_runs(submission: Submission, runs: Sequence[Run], rules: Rules) -> Ite
     yield from _tasks(runs, rules)
 
 
-def check_task(run: Run, run_task: RunTask, expected: TaskRules, rules: Rules) -> Iterator[Refusal]:
+def check_task(run: Run, task: TaskResult, expected: TaskRules, rules: Rules) -> Iterator[Refusal]:
     """What is wrong with the run of one task, by its results alone."""
-    task = run_task.result
-    if run.limit is not None or task.effective != task.num_samples:
-        found = f"{task.effective} of {task.num_samples} documents were run" if run.limit is None else f"--limit {run.limit}"
+    limit = run.config.get("limit")
+    if limit is not None or task.effective != task.num_samples:
+        found = f"{task.effective} of {task.num_samples} documents were run" if limit is None else f"--limit {limit}"
         yield Refusal("LIMIT_RUN", task.task, f"{found}; run the whole task")
     elif task.effective != expected.documents:
         yield Refusal("ROWS_MISSING", task.task, f"{task.effective} documents were run, the task has {expected.documents}")
     if task.version != expected.version:
         yield Refusal("TASK_VERSION_UNKNOWN", task.task, f"found {task.version[:40]}, expected {expected.version}")
-    for name, (value, wanted) in _wanted(run, run_task, expected, rules).items():
+    for name, (value, wanted) in _wanted(run, task, expected, rules).items():
         if value != wanted:
             sentence = f"{name} is {short(value, 160)}, expected {short(wanted, 160)}; {_advice(rules)}"
             yield Refusal("CONFIG_DIFFERS", task.task, sentence)
@@ -214,8 +193,8 @@ def check_task(run: Run, run_task: RunTask, expected: TaskRules, rules: Rules) -
     yield from _metrics(run, task, expected)
     if number_of(task.metrics.get("unscored")) is None:
         yield Refusal("RESULTS_INVALID", task.task, "does not say how many responses are unscored")
-    elif run_task.unscored > rules.max_unscored * run_task.items:
-        found, most = f"{run_task.unscored} of {run_task.items}", f"at most {rules.max_unscored:.1%} may be"
+    elif unscored_of(task) > rules.max_unscored * items_of(task):
+        found, most = f"{unscored_of(task)} of {items_of(task)}", f"at most {rules.max_unscored:.1%} may be"
         yield Refusal("UNSCORED_TOO_MANY", task.task, f"{found} responses are unscored, {most}")
 
 
@@ -223,7 +202,7 @@ def _model(submission: Submission, run: Run) -> Iterator[Refusal]:
     model, file = submission.model, run.file
     is_hub = file.model.count("/") == 1 and not file.model.startswith((".", "/", "~"))
     same_name = short_name(file.model) == short_name(model.name)
-    named, size = size_in_name(model.name), number_of(run.num_parameters) or 0
+    named, size = size_in_name(model.name), number_of(run.config.get("model_num_parameters")) or 0
     if named and size > 0 and not 1 / _OTHER_SIZE <= size / named <= _OTHER_SIZE:
         found = f"{model.name!r} says {size_label(named)} parameters, the run had {size_label(size)}"
         yield Refusal("MODEL_DIFFERS", run.name, f"{found}; pack under the name of the model that was run")
@@ -252,9 +231,10 @@ def _plausible(run: Run) -> Iterator[Refusal]:
     found = [f"{place[:80]} is not a finite number" for place in list(not_finite(rest))[:3]]
     if not _BEGAN <= run.file.date <= time.time() + _AHEAD:
         found.append(f"'date' is {run.file.date:.6g}, not a second between the suite's first day and now")
-    size = number_of(run.num_parameters)
+    given = run.config.get("model_num_parameters")
+    size = number_of(given)
     # lm_eval: -1 is not known
-    if run.num_parameters is not None and (size is None or size > _PARAMETERS or (size < 1 and size != -1)):
+    if given is not None and (size is None or size > _PARAMETERS or (size < 1 and size != -1)):
         found.append("'model_num_parameters' is not a number that a model can have")
     if run.file.content.get("groups"):
         found.append("'groups' holds scores, and nothing of them is checked")
@@ -286,12 +266,11 @@ def _tasks(runs: Sequence[Run], rules: Rules) -> Iterator[Refusal]:
             yield Refusal("TASKS_EXTRA", name, "is in two results files; submit one")
 
 
-def _wanted(run: Run, run_task: RunTask, expected: TaskRules, rules: Rules) -> dict[str, tuple[Any, Any]]:
-    task = run_task.result
+def _wanted(run: Run, task: TaskResult, expected: TaskRules, rules: Rules) -> dict[str, tuple[Any, Any]]:
     wanted: dict[str, tuple[Any, Any]] = {
         **{name: (task.metadata.get(name), value) for name, value in expected.metadata.items()},
-        "num_fewshot": (run_task.settings["num_fewshot"], 0),
-        "bootstrap_iters": (run.is_bootstrapped, True),
+        "num_fewshot": (run.settings(task)["num_fewshot"], 0),
+        "bootstrap_iters": (bool(run.config.get("bootstrap_iters", True)), True),
     }
     if expected.benchmark is not None:
         wanted["benchmark"] = (task.kind, expected.benchmark)
@@ -303,7 +282,7 @@ def _wanted(run: Run, run_task: RunTask, expected: TaskRules, rules: Rules) -> d
     if not rules.chat_template:
         wanted["chat_template"] = (run.has_template, False)
     if not rules.system_instruction:
-        wanted["system_instruction"] = (run.has_instruction, False)
+        wanted["system_instruction"] = (bool(run.file.content.get("system_instruction")), False)
     return wanted
 
 

@@ -14,7 +14,7 @@ from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.leaderboard.runs import describe_task, num_parameters_of, read_run
+from lm_factuality.leaderboard.runs import Run, describe_task, num_parameters_of
 from lm_factuality.leaderboard.submission import FILE
 from lm_factuality.results.read import date_of, read_results_file
 from lm_factuality.results.recompute import recompute
@@ -110,12 +110,10 @@ def seal_claims(folder: Path) -> None:
         file = read_results_file(path)
         said["model"]["num_parameters"] = num_parameters_of(file)
         said["date"] = date_of(file)
-        tasks = {task.result.task: task for task in read_run(file).tasks}
         for number, claimed in enumerate(said["tasks"]):
-            task = tasks.get(claimed["task"])
-            if task is not None:
-                described = describe_task(task, claimed["results"], claimed["samples"])
-                said["tasks"][number] = described.model_dump()
+            if (task := file.task(claimed["task"])) is not None:
+                own = {key: claimed[key] for key in ("results", "samples")}
+                said["tasks"][number] = describe_task(Run(file), task).model_dump() | own
     (folder / FILE).write_text(json.dumps(said, indent=1, ensure_ascii=False), encoding="utf-8")
 
 

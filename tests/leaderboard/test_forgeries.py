@@ -14,7 +14,7 @@ from lm_factuality.harness.samples import responses_of
 from lm_factuality.leaderboard import rows as rows_module
 from lm_factuality.leaderboard.check import check_submission
 from lm_factuality.leaderboard.judges import _Offline
-from lm_factuality.leaderboard.runs import read_run
+from lm_factuality.leaderboard.runs import Run
 from lm_factuality.leaderboard.submission import FILE
 from lm_factuality.results.read import read_results_file
 from tests.leaderboard.conftest import Forger
@@ -508,8 +508,8 @@ def test_code_of_a_model_is_shown(forger):
     _results(lambda content: content["config"]["model_args"].update(trust_remote_code=True))(forger)
     reseal(forger.folder)
     assert check_submission(forger.folder).refusals == ()
-    run = read_run(read_results_file(forger.results))
-    assert all(task.settings["model_args"] == {"trust_remote_code": True} for task in run.tasks)
+    run = Run(read_results_file(forger.results))
+    assert all(run.settings(task)["model_args"] == {"trust_remote_code": True} for task in run.file.tasks)
 
 
 CLAIMS = {
