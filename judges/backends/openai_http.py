@@ -196,17 +196,11 @@ class OpenAIBackend:
 
             for name in ("httpx", "httpx2"):  # a line for every call, at INFO
                 logging.getLogger(name).setLevel(logging.WARNING)
-            self._client = AsyncOpenAI(
-                base_url=self._config.base_url,
-                api_key=self._key or "none",
-                max_retries=0,
-                timeout=None,  # ours is of the whole try
-                http_client=DefaultAioHttpClient(
-                    trust_env=not server.is_local(self._config.base_url),
-                    follow_redirects=False,
-                    event_hooks=server.hooks(self._config.base_url, self._key),
-                ),
-            )
+            url = self._config.base_url
+            by_proxy, hooks = not server.is_local(url), server.hooks(url, self._key)
+            http = DefaultAioHttpClient(trust_env=by_proxy, follow_redirects=False, event_hooks=hooks)
+            # Without a timeout: ours is of the whole try.
+            self._client = AsyncOpenAI(base_url=url, api_key=self._key or "none", max_retries=0, timeout=None, http_client=http)
 
     async def _answer_one(self, request: Request, ending: _Ending) -> Answer:
         """The answer, or after all retries one with an error; an exception where no other request will fare better."""

@@ -44,11 +44,8 @@ def whole_texts(lm: LM) -> Iterator[Callable[[str], str]]:
     tokenizer: Any = getattr(model, "tokenizer", None)
     ends: Any = getattr(model, "think_end_token", None)
     replaced: dict[str, Any] = {} if ends is None else {"think_end_token": None}
-    special = {
-        number: str(each)
-        for number, each in getattr(tokenizer, "added_tokens_decoder", {}).items()
-        if getattr(each, "special", False)
-    }
+    added = getattr(tokenizer, "added_tokens_decoder", {}).items()
+    special = {number: str(each) for number, each in added if getattr(each, "special", False)}
     if isinstance(ends, int):
         ends = special.get(ends) or tokenizer.decode([ends])
     if hasattr(model, "tok_decode") and any(marks_thoughts(token) or token == ends for token in special.values()):

@@ -117,11 +117,8 @@ def secrets_in_file(path: Path, values: Mapping[str, str] | None = None) -> list
 
 def own_secrets() -> dict[str, str]:
     """The credentials in this process's environment, by the names of their variables."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if is_secret(name.lower(), value) and len(value) >= _LONG_ENOUGH and not value.startswith(("/", "~"))
-    }
+    long = {name: value for name, value in os.environ.items() if len(value) >= _LONG_ENOUGH}
+    return {name: value for name, value in long.items() if is_secret(name.lower(), value) and not value.startswith(("/", "~"))}
 
 
 def _in_text(text: str, values: Mapping[str, str]) -> list[str]:

@@ -42,11 +42,8 @@ def check_judge(folder: Path, submission: Submission, task: TaskResult, expected
     judge = task.metadata.get("judge_config")
     if not isinstance(judge, dict) or not isinstance(judge.get("prompt_hashes"), dict):
         return [Refusal("RESULTS_INVALID", task.task, "judge_config with prompt_hashes is missing; run it again")]
-    return [
-        *_config(task, judge),
-        *_prompts(submission.certificate, task, judge, expected),
-        *_certificate(folder, submission.certificate, task, judge, rules),
-    ]
+    given = submission.certificate
+    return [*_config(task, judge), *_prompts(given, task, judge, expected), *_certificate(folder, given, task, judge, rules)]
 
 
 def _config(task: TaskResult, judge: Mapping[str, Any]) -> Iterator[Refusal]:

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lm_factuality.ground.errors import ConfigError, DataError, refuse
 from lm_factuality.ground.files import alone, parse_json, sha256_of
@@ -63,20 +64,12 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
         _correct(folder, chosen, options)
         packed = _copy(folder, chosen, options)
         tasks = [describe_task(Run(file), task) for name, file in chosen.items() if (task := file.task(name)) and task.samples]
+        about: Any = {"leaderboard": rules.name, "model": model, "date": date_of(newest), "notes": options.notes}
+        about |= {f"{name}_version": newest.versions.get(name, "") for name in ("suite", "lm_eval")}
+        about |= {"key": options.key.name if options.key else "", "labels": tuple(each.name for each in options.labels)}
+        about["certificate"] = _certificate(folder) if options.certificate else None
         # As it is: what is not in order, the check refuses when it reads it.
-        submission = submitted.Submission.model_construct(
-            leaderboard=rules.name,
-            model=model,
-            date=date_of(newest),
-            suite_version=newest.versions.get("suite", ""),
-            lm_eval_version=newest.versions.get("lm_eval", ""),
-            notes=options.notes,
-            tasks=tuple(tasks),
-            certificate=_certificate(folder) if options.certificate else None,
-            files=packed,
-            key=options.key.name if options.key else "",
-            labels=tuple(each.name for each in options.labels),
-        )
+        submission = submitted.Submission.model_construct(**about, tasks=tuple(tasks), files=packed)
         submitted.write_submission(folder, submission)
         refusals = check_submission(folder, options.rules).refusals
         refuse([str(each) for each in refusals], "refusals", "Nothing is packed.")

@@ -130,11 +130,8 @@ class _Rows:
         self._seen.add(doc_id)
         self.digest.add(doc_id, doc)
         own = {key: value for key, value in doc.items() if key not in self._model_outputs}
-        texts = {
-            "doc": json.dumps(own, indent=2, ensure_ascii=False),
-            "prompt": _prompt(sample),
-            "target": str(sample.get("target")),
-        }
+        document = json.dumps(own, indent=2, ensure_ascii=False)
+        texts = {"doc": document, "prompt": _prompt(sample), "target": str(sample.get("target"))}
         for what, text in texts.items():
             found = str(sample.get(f"{what}_hash"))
             self._hashes.update(found.encode("utf-8", "surrogatepass"))

@@ -1,6 +1,5 @@
 """A report as a folder, put in place whole: of each model and task the newest run, and what to know before any figure."""
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from lm_factuality.benchmarks.certifiable import Stated
 from lm_factuality.benchmarks.chosen import Chosen, Entry, Model, newest, scores_section
 from lm_factuality.benchmarks.declaration import Benchmark, Run
 from lm_factuality.ground.errors import DataError, listed
-from lm_factuality.ground.files import whole_folder, write_text
+from lm_factuality.ground.files import whole_folder, write_json, write_text
 from lm_factuality.ground.html import SCRIPT, STYLE, Link, read_asset, read_file, render
 from lm_factuality.ground.model_names import family, size_in_name
 from lm_factuality.ground.plots import MOST_SERIES, Plot, dots
@@ -83,14 +82,9 @@ def _write(chosen: Chosen, folder: Path, title: str) -> tuple[str, ...]:
         scripts = [f"assets/{name}" for name in page.scripts]
         shown = {"title": title if page.href == "index.html" else page.label, "here": page.href, "scripts": scripts}
         write_text(folder / page.href, render(f"{__package__}/{page.template}", **frame, **shown, **page.values))
-    about = {
-        "made_by": f"lm-factuality {__version__}",
-        "title": title,
-        "pages": [page.href for page in pages],
-        "results": sorted({entry.file.path.name for entry in chosen.entries}),
-    }
-    write_text(folder / MARK, json.dumps(about, indent=1) + "\n")
-    return tuple(page.href for page in pages)
+    results, names = sorted({entry.file.path.name for entry in chosen.entries}), tuple(page.href for page in pages)
+    write_json(folder / MARK, {"made_by": f"lm-factuality {__version__}", "title": title, "pages": names, "results": results})
+    return names
 
 
 def _write_own_pages(chosen: Chosen, folder: Path) -> dict[tuple[str, str], str]:
@@ -108,17 +102,10 @@ def _write_own_pages(chosen: Chosen, folder: Path) -> dict[tuple[str, str], str]
 
 
 def _pages(chosen: Chosen, data: Sequence[TaskData], title: str) -> Iterator[Page]:
-    first = {
-        "chosen": chosen,
-        "notes": _notes(chosen.entries),
-        "without": [entry for entry in chosen.entries if entry.result.samples is None],
-        "picture": overview_plot(chosen),
-        "settings": _all_settings(chosen),
-        "listed": _listed,
-        "date": _date,
-        "most_series": MOST_SERIES,
-    }
-    yield Page("index.html", "Overview", "overview.html", first)
+    without = [entry for entry in chosen.entries if entry.result.samples is None]
+    shown = {"chosen": chosen, "notes": _notes(chosen.entries), "without": without, "picture": overview_plot(chosen)}
+    means = {"settings": _all_settings(chosen), "listed": _listed, "date": _date, "most_series": MOST_SERIES}
+    yield Page("index.html", "Overview", "overview.html", {**shown, **means})
     by_page: dict[str, list[Benchmark]] = {}
     for benchmark in all_benchmarks():
         by_page.setdefault(benchmark.page or benchmark.kind, []).append(benchmark)
@@ -163,17 +150,12 @@ def _judges(chosen: Chosen, benchmarks: Sequence[Benchmark]) -> Iterator[Markup]
 
 
 def _browsed(chosen: Chosen, data: Sequence[TaskData]) -> dict[str, Any]:
-    tasks = [
-        {
-            **{key: getattr(each, key) for key in ("id", "task", "models", "rows", "facets")},
-            "kind": each.benchmark.kind,
-            "words": each.samples.outcomes,
-            "margin": each.samples.margin,
-            "facet": each.samples.facet,
-            "pages": {model: page for (task, model), page in chosen.own_pages.items() if task == each.task},
-        }
-        for each in data
-    ]
+    tasks = []
+    for each in data:
+        about = {key: getattr(each, key) for key in ("id", "task", "models", "rows", "facets")}
+        words = {"words": each.samples.outcomes, "margin": each.samples.margin, "facet": each.samples.facet}
+        pages = {model: page for (task, model), page in chosen.own_pages.items() if task == each.task}
+        tasks.append({**about, "kind": each.benchmark.kind, **words, "pages": pages})
     return {"chunk": CHUNK, "outcomes": OUTCOMES, "models": {model.id: model.label for model in chosen.models}, "tasks": tasks}
 
 

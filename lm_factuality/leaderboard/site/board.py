@@ -158,18 +158,10 @@ def pages(board: Board, title: str, reports: Mapping[str, str] | None = None) ->
 
 
 def _of_model(entries: Sequence[Entry], board: Board) -> dict[str, Any]:
-    newest = entries[0]
-    facts = {
-        "Revision": newest.revision,
-        "Precision": newest.dtype,
-        "Backend": newest.backend,
-        "Parameters": newest.size_label,
-        "Weights": newest.access,
-    }
     rows = [(table, row) for table in board.tables for row in table.rows if row.entry in entries]
     settings = {task: row.entry.settings.get(task, {}) for table, row in rows for task in table.tasks if task in row.scores}
     names = list(dict.fromkeys(name for each in settings.values() for name in each))
-    shown = {"entries": entries, "facts": facts, "rows": rows, "settings": settings, "names": names}
+    shown = {"entries": entries, "rows": rows, "settings": settings, "names": names}
     return {**shown, "metric_of": score_called}
 
 

@@ -185,14 +185,9 @@ def _if_wrong(task: TaskResult, found: Figure, higher: bool) -> float | None:
 
 def _settings(submission: Submission, task: SubmittedTask) -> dict[str, str]:
     """What can change the score of a task, as texts: versions, data, protocol, decoding, the judge and its certificate."""
-    found: dict[str, Any] = {
-        "suite": submission.suite_version,
-        "lm_eval": submission.lm_eval_version,
-        "task version": task.version,
-        "rows": task.documents,
-        **{f"data, {key}": value for key, value in task.data.items()},
-        **task.settings,
-    }
+    versions = {"suite": submission.suite_version, "lm_eval": submission.lm_eval_version, "task version": task.version}
+    data = {f"data, {key}": value for key, value in task.data.items()}
+    found: dict[str, Any] = {**versions, "rows": task.documents, **data, **task.settings}
     if task.judge:
         found |= {f"judge, {key}": value for key, value in task.judge.items()}
         found["judge, certificate"] = submission.certificate.sha256 if submission.certificate else "none"

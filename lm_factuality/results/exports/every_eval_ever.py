@@ -98,15 +98,10 @@ def _score(task: TaskResult, metric: str) -> Figure | None:
 
 
 def _result(file: ResultsFile, task: TaskResult, found: Figure, when: str) -> dict[str, Any]:
-    return {
-        "evaluation_result_id": f"{task.task}.{found.metric}",
-        "evaluation_name": task.task,
-        "source_data": about.source_data(task),
-        "evaluation_timestamp": when,
-        "metric_config": _metric(file, task, found.metric),
-        "score_details": _score_details(task, found),
-        "generation_config": about.generation_config(file, task),
-    }
+    named = {"evaluation_result_id": f"{task.task}.{found.metric}", "evaluation_name": task.task}
+    data = {"source_data": about.source_data(task), "evaluation_timestamp": when}
+    score = {"metric_config": _metric(file, task, found.metric), "score_details": _score_details(task, found)}
+    return {**named, **data, **score, "generation_config": about.generation_config(file, task)}
 
 
 def _metric(file: ResultsFile, task: TaskResult, metric: str) -> dict[str, Any]:
@@ -118,14 +113,9 @@ def _metric(file: ResultsFile, task: TaskResult, metric: str) -> dict[str, Any]:
         bounds["min_score"] = "-Infinity" if math.isinf(measure.low) else measure.low
         bounds["max_score"] = "Infinity" if math.isinf(measure.high) else measure.high
     details = {"headline": str(metric == headline(task)).lower(), **judged.pop("additional_details", {})}
-    return {
-        "metric_id": metric if find_benchmark(task.kind) is None else f"lm_factuality.{task.kind}.{metric}",
-        "metric_name": metric,
-        "lower_is_better": not better.get(metric, True),
-        "additional_details": details,
-        **bounds,
-        **judged,
-    }
+    identifier = metric if find_benchmark(task.kind) is None else f"lm_factuality.{task.kind}.{metric}"
+    named = {"metric_id": identifier, "metric_name": metric, "lower_is_better": not better.get(metric, True)}
+    return {**named, "additional_details": details, **bounds, **judged}
 
 
 def _score_details(task: TaskResult, found: Figure) -> dict[str, Any]:
