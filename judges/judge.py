@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -28,7 +28,7 @@ Subjects = Sequence[Mapping[str, Any]]  # what each question is about
 IsAskedAgain = Callable[[Request, Answer], bool]
 
 
-class Judge:
+class Judge(AbstractContextManager["Judge"]):
     """What ``config`` describes, opened; close it, or use it in a ``with``."""
 
     def __init__(self, config: JudgeConfig, backend: Backend, store: AnswerStore, prompts: Prompts) -> None:
@@ -36,7 +36,7 @@ class Judge:
         self.prompts = prompts
         self._backend = backend
         self._store = store
-        self._stored = 0
+        self._stored = list[int]()  # how many answers were on disk, each time
 
     @classmethod
     def open(cls, config: JudgeConfig, store: Path | None = None, purse: Purse | None = None) -> Judge:
@@ -61,7 +61,7 @@ class Judge:
     def usage(self) -> Usage:
         """What was sent since the judge was opened, and how many answers were on disk already."""
         sent = getattr(self._backend, "usage", None)
-        return dataclasses.replace(sent if isinstance(sent, Usage) else Usage(), stored=self._stored)
+        return dataclasses.replace(sent if isinstance(sent, Usage) else Usage(), stored=sum(self._stored))
 
     def ask(
         self, prompt_name: str, subjects: Subjects, description: str, samples: int | None = None, **decoding: Any
@@ -134,19 +134,16 @@ class Judge:
         finally:
             self._store.close()
 
-    def __enter__(self) -> Judge:
-        return self
-
     def __exit__(self, *raised: object) -> None:
         self.close()
 
     def _answers(self, requests: Sequence[Request], description: str) -> list[Answer]:
         """Unless the config speaks of thinking, a request cut off in a thought is sent again, with room to think."""
-        answers = ask(self._backend, self._store, requests, description, self._count_stored)
+        answers = ask(self._backend, self._store, requests, description, self._stored.append)
         cut = [place for place, each in enumerate(answers) if is_cut_off_in_thought(each)]
         if cut and self.config.thinking_tokens is None:
             longer = [_with_room(requests[place], ROOM_TO_THINK) for place in cut]
-            second = ask(self._backend, self._store, longer, f"{description}, with room to think", self._count_stored)
+            second = ask(self._backend, self._store, longer, f"{description}, with room to think", self._stored.append)
             for place, answer in zip(cut, second, strict=True):
                 answers[place] = answers[place] if answer.error else answer
         return answers
@@ -172,9 +169,6 @@ class Judge:
             for prompt, subject in zip(prompts, subjects, strict=True)
             for sample in range(self.config.samples if samples is None else samples)
         ]
-
-    def _count_stored(self, count: int) -> None:
-        self._stored += count
 
 
 def _with_room(request: Request, tokens: int) -> Request:

@@ -22,8 +22,6 @@ from lm_factuality.leaderboard.submission import Refusal
 
 @dataclass(frozen=True)
 class Documents:
-    """How many documents a task has, and their ``digest``."""
-
     count: int
     digest: str
 

@@ -64,7 +64,6 @@ class Rules(Strict):
     @model_validator(mode="before")
     @classmethod
     def _merge(cls, content: Any) -> Any:
-        """Gives every task its name and what all have in common."""
         if not isinstance(content, dict):
             return content
         rest = {key: value for key, value in content.items() if key != "all_tasks"}

@@ -226,7 +226,6 @@ def _backend(run: Run, rules: Rules) -> Iterator[Refusal]:
 
 
 def _plausible(run: Run) -> Iterator[Refusal]:
-    """Numbers that are none, and dates that cannot be."""
     rest = {key: value for key, value in run.file.content.items() if key != "results"}  # there NaN is a score that is not defined
     found = [f"{place[:80]} is not a finite number" for place in list(not_finite(rest))[:3]]
     if not _BEGAN <= run.file.date <= time.time() + _AHEAD:

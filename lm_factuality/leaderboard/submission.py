@@ -61,8 +61,6 @@ Name = Annotated[str, _line(255)]  # of a task, or a path in the submission, wit
 
 
 class PackedFile(Strict):
-    """A file of a submission by its path in it."""
-
     path: Name
     sha256: Name
     bytes: Count

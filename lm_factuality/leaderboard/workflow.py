@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
@@ -44,28 +43,16 @@ def changed_submissions(folder: Path, base: str, rules: Path | None = None) -> C
     checking = list(CHECKING)
     if rules is not None and rules.resolve().is_relative_to(root.resolve()):
         checking.append(PurePosixPath(rules.resolve().relative_to(root.resolve()).as_posix()))
-    return sort_changes(root, place, filter(None, changed.split("\0")), filter(None, before.split("\0")), checking)
-
-
-def sort_changes(
-    root: Path,
-    place: PurePosixPath,
-    names: Iterable[str],
-    before: Iterable[str] = (),
-    checking: Sequence[PurePosixPath] = CHECKING,
-) -> Change:
-    """``names`` are changed files, relative to ``root``; ``place`` is where the submissions lie in it, ``before`` the files that
-    were there, ``checking`` what submissions are checked by."""
-    old = {PurePosixPath(name).parent for name in before if PurePosixPath(name).name == FILE}
+    old = {PurePosixPath(name).parent for name in before.split("\0") if PurePosixPath(name).name == FILE}
     found: dict[Path, None] = {}
     problems: list[tuple[str, str]] = []
     touched: dict[PurePosixPath, None] = {}
     outside: list[str] = []
-    rules: list[str] = []
-    for name in names:
+    checks: list[str] = []
+    for name in filter(None, changed.split("\0")):
         path = PurePosixPath(name)
         if not path.is_relative_to(place):
-            (rules if any(path.is_relative_to(each) for each in checking) else outside).append(name)
+            (checks if any(path.is_relative_to(each) for each in checking) else outside).append(name)
             continue
         if path.parent == place and path.name != FILE:  # a file beside the folders, such as a README
             outside.append(name)
@@ -83,16 +70,14 @@ def sort_changes(
             problems.append(("SUBMISSION_REMOVED", f"{name}: is gone; a maintainer removes submissions"))
         else:
             problems.append(("FILE_EXTRA", f"{name}: belongs to no submission, no folder above it has a {FILE}"))
-    problems += [
-        ("SUBMISSION_CHANGED", f"{each}: was there before, and is as it is; a new run is a new folder") for each in touched
-    ]
-    if rules:
+    advice = "was there before, and is as it is; a new run is a new folder"
+    problems += [("SUBMISSION_CHANGED", f"{each}: {advice}") for each in touched]
+    if checks:
         advice = "submissions are checked by this; a maintainer changes it in a separate pull request, and reviews it by hand"
-        problems.append(("CHECK_CHANGED", f"{listed(rules)}: {advice}"))
+        problems.append(("CHECK_CHANGED", f"{listed(checks)}: {advice}"))
     if outside and (found or problems):
-        problems.append(
-            ("OUTSIDE_SUBMISSIONS", f"a pull request with a submission changes nothing else, but this one {listed(outside)}")
-        )
+        sentence = f"a pull request with a submission changes nothing else, but this one {listed(outside)}"
+        problems.append(("OUTSIDE_SUBMISSIONS", sentence))
     return Change(tuple(sorted(found)), tuple(problems))
 
 

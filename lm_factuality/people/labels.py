@@ -104,8 +104,6 @@ def read_key(path: Path) -> Key:
 
 @dataclass(frozen=True)
 class Label:
-    """The answer of a person to an item of the sheet."""
-
     entry: Entry
     answer: str
     person: str

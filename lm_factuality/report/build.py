@@ -137,7 +137,6 @@ def _pages(chosen: Chosen, data: Sequence[TaskData], title: str) -> Iterator[Pag
 
 
 def _judges(chosen: Chosen, benchmarks: Sequence[Benchmark]) -> Iterator[Markup]:
-    """The section on what is known of the judges behind the scores of a page, if there are any."""
     found: dict[tuple[str, str, Sequence[Stated]], list[str]] = {}
     for benchmark in benchmarks:
         for entry in chosen.of_kind(benchmark.kind):
@@ -199,7 +198,6 @@ def _short_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def _notes(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
-    """What a reader has to know of runs, as their logs have it, with the runs that it is about."""
     found: dict[str, list[Entry]] = {}
     for entry in entries:
         for note in notes_of(entry.benchmark, entry.file, entry.result) if entry.benchmark else ():

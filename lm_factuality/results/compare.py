@@ -12,20 +12,14 @@ from lm_factuality.benchmarks.declaration import Benchmark, Published, Run, Scor
 from lm_factuality.benchmarks.pairs import compare_all, compared_scores, scored_rows, written
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.model_names import short_name
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.suite import read_config
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
 from lm_factuality.results.read import read_results_files
 
 _MOST_MODELS = 3  # of which tables have all scores, not only the headline
 _ALPHA = 0.05
-_COLUMNS = ("score", "A", "B", "#A - B", "#95% interval", "#p", "#p, Holm", "better", "#detectable", "#rows")
-HOW = (
-    "A - B over the rows that both have a score on, shares in percentage points.",
-    "p: two-sided randomisation test that swaps the two models' answers to whole clusters (documents, responses or names); where "
-    "a cluster is one row, right or wrong, it is McNemar's exact test. Holm: corrected for all pairs of models in one score.",
-    "better: by the corrected p below 0.05. detectable: the smallest true difference that one such test finds with 80% power, "
-    "(1.96 + 0.84) standard errors of the paired difference.",
-)
+_PAIRS = load_yaml(__package__, "compare.yaml")
 
 
 def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
@@ -89,7 +83,7 @@ def tables(
     if others := _other_rows(runs, figures):
         yield Table("Other published scores", ("task", "model", "score", "#measured", "#published", "#diff", "where"), others)
     if has_pairs:
-        yield Table("", (), (), HOW)
+        yield Table("", (), (), _PAIRS["how"])
 
 
 def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
@@ -248,4 +242,4 @@ def pair_tables(benchmark: Benchmark, runs: Sequence[Run], scores: Sequence[str]
         if not scores and len(able) > _MOST_MODELS:
             notes.append(f"Other scores by --scores: {', '.join(score.name for score in of_all if score.name not in wanted)}")
         if rows:
-            yield Table(f"\nPairs of models on {task}, row by row", _COLUMNS, rows, notes)
+            yield Table(f"\nPairs of models on {task}, row by row", _PAIRS["columns"], rows, notes)

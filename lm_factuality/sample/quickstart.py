@@ -37,8 +37,6 @@ _SCORES = {"FActScore": "factscore", "D-FActScore": "d_factscore", "biographies"
 
 @dataclass(frozen=True)
 class Score:
-    """Accuracy of one checkpoint."""
-
     checkpoint: str
     parameters: int
     accuracy: Figure
@@ -47,17 +45,13 @@ class Score:
 @dataclass(frozen=True)
 class Measure:
     """Means over the ``responses`` that both have a value for, and Pearson's r between the values (NaN where one of them is
-    always the same). ``difference`` is the judge's mean minus the true one."""
+    always the same)."""
 
     name: str
     judge: float
     truth: float
     pearson: float
     responses: int
-
-    @property
-    def difference(self) -> float:
-        return self.judge - self.truth
 
 
 def quickstart(output: Path) -> list[Score]:

@@ -12,7 +12,7 @@ from lm_factuality.benchmarks.chosen import score_called
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.html import Link, render
 from lm_factuality.leaderboard.rules import read_rules
-from lm_factuality.leaderboard.site.entries import RULE, Entry, Score, ranks
+from lm_factuality.leaderboard.site.entries import SITE, Entry, Score, ranks
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,6 @@ class Row:
     scores: Mapping[str, Score]
     ranks: Mapping[str, int | None]
     twins: tuple[str, ...] = ()
-
-    @property
-    def unscored(self) -> int:
-        return sum(score.unscored for score in self.scores.values())
 
 
 @dataclass(frozen=True)
@@ -108,7 +104,7 @@ def board_json(board: Board) -> dict[str, Any]:
     for each in board.refused:
         problems = [{"code": code, "sentence": sentence} for code, sentence in each.problems]
         refused.append({"folder": each.folder, "model": each.model, "problems": problems})
-    made = {"format": 1, "made_by": f"lm-factuality {__version__}", "rank_rule": RULE}
+    made = {"format": 1, "made_by": f"lm-factuality {__version__}", "rank_rule": SITE["rule"]}
     return {**made, "leaderboards": tables, "refused": refused}
 
 
@@ -126,7 +122,6 @@ def _row_json(row: Row) -> dict[str, Any]:
     }
 
 
-_FILTERS = {"size": "Size", "access": "Weights", "backend": "Backend", "judge": "Judge", "dtype": "Precision"}
 _PROBLEMS = 20  # that are shown of a refused submission
 
 
@@ -168,7 +163,7 @@ def _of_model(entries: Sequence[Entry], board: Board) -> dict[str, Any]:
 def _of_table(table: Table) -> dict[str, Any]:
     scores = {task: next(row.scores[task] for row in table.rows if task in row.scores) for task in table.tasks}
     shown = {task: score_called(score.kind, score.metric) for task, score in scores.items()}
-    filters = [(facet, label, f"entry.{facet}") for facet, label in _FILTERS.items()]
+    filters = [(facet, label, f"entry.{facet}") for facet, label in SITE["filters"].items()]
     found = {task: sorted({row.scores[task].judge or "" for row in table.rows if task in row.scores}) for task in shown}
     judges = {task: " or ".join(names) for task, names in found.items()}
-    return {"table": table, "shown": shown, "judges": judges, "filters": filters, "rule": RULE}
+    return {"table": table, "shown": shown, "judges": judges, "filters": filters, "rule": SITE["rule"]}

@@ -45,24 +45,19 @@ def checker(rules: Path | None = None) -> str:
 
 @cache
 def _code() -> str:
-    digest = hashlib.sha256(lm_factuality.__version__.encode())
-    for part in (_ROOT, _ROOT.parent / "judges", tasks_folder()):
-        _add(digest, part)
+    digest, folders = hashlib.sha256(lm_factuality.__version__.encode()), [_ROOT, _ROOT.parent / "judges", tasks_folder()]
     for point in entry_points(group=ENTRY_POINTS):
         spec = find_spec(point.module.partition(".")[0])
         digest.update(f"{point.value}\0{point.dist.version if point.dist else ''}\0".encode())
-        for folder in spec.submodule_search_locations or () if spec else ():
-            _add(digest, Path(folder))
-        if spec and spec.origin and not spec.submodule_search_locations:
+        if spec and spec.submodule_search_locations:
+            folders += map(Path, spec.submodule_search_locations)
+        elif spec and spec.origin:
             digest.update(Path(spec.origin).read_bytes())
-    return digest.hexdigest()
-
-
-def _add(digest: "hashlib._Hash", folder: Path) -> None:
-    """Every file of a package counts: word lists and coefficients decide as code does."""
-    for path in sorted(folder.rglob("*")):
+    # Every file of a package counts: word lists and coefficients decide as code does.
+    for folder, path in ((each, path) for each in folders for path in sorted(each.rglob("*"))):
         if path.is_file() and path.suffix not in _NO_CODE and "__pycache__" not in path.parts:
             digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 def examine_all(folders: Sequence[Path], root: Path, cache: Path, workers: int = 1, rules: Path | None = None) -> list[Entry]:
@@ -129,7 +124,6 @@ def invalid(name: str, digest: str, sentence: str) -> Entry:
 
 
 def _printable(value: Any) -> Any:
-    """The same JSON with all texts in it as they can be shown."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, Mapping):

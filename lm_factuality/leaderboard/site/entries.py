@@ -23,6 +23,7 @@ from lm_factuality.benchmarks.certifiable import Stated
 from lm_factuality.benchmarks.chosen import Figure, figure, score_called
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.model_names import size_label
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.check import Checked
 from lm_factuality.leaderboard.rows import answers_of
@@ -30,14 +31,7 @@ from lm_factuality.leaderboard.rules import Rules
 from lm_factuality.leaderboard.runs import items_of
 from lm_factuality.leaderboard.submission import Submission, SubmittedTask
 
-_SIZES = ((1e9, "under 1B"), (4e9, "1B to 4B"), (15e9, "4B to 15B"), (80e9, "15B to 80B"))
-_WEIGHTS = {"sha256:": "local weights", "api:": "API"}  # by the start of a revision; any other is a commit of the Hub
-RULE = (
-    "A rank is one more than the number of models whose 95% interval lies wholly on the better side, so models that cannot be "
-    "told apart share it. If a score is corrected for its judge, the corrected interval counts. Where rows are unscored, the "
-    "score if all of them were wrong is the better end of the interval, and the worse end is no better than that, so "
-    "leaving a row unscored never wins a rank."
-)
+SITE: Mapping[str, Any] = load_yaml(__package__, "site.yaml")
 Interval = tuple[float, float]
 _ROUNDING = 1e-9  # by which a score and its worst case differ where nothing is unscored
 
@@ -107,7 +101,7 @@ class Entry:
         """The size in words, to filter by."""
         if self.num_parameters is None:
             return "not known"
-        return next((name for limit, name in _SIZES if self.num_parameters < limit), "80B and more")
+        return next((name for name, limit in SITE["sizes"].items() if self.num_parameters < limit), "80B and more")
 
     @property
     def size_label(self) -> str:
@@ -115,7 +109,7 @@ class Entry:
 
     @property
     def access(self) -> str:
-        return next((name for start, name in _WEIGHTS.items() if self.revision.startswith(start)), "open weights")
+        return next((name for start, name in SITE["weights"].items() if self.revision.startswith(start)), "open weights")
 
     @property
     def judge(self) -> str:

@@ -1,12 +1,10 @@
 import subprocess
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.leaderboard.workflow import changed_submissions, sort_changes
-
-PLACE = PurePosixPath("submissions")
+from lm_factuality.leaderboard.workflow import changed_submissions
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -122,11 +120,14 @@ def test_what_main_has_got_since_is_not_the_pull_requests(repository: Path) -> N
     assert changes(repository) == (["submissions/b"], [])
 
 
-def test_a_manifest_beside_the_folders_owns_nothing(tmp_path: Path) -> None:
-    write(tmp_path, "submissions/submission.json")
-    write(tmp_path, "submissions/x/y.txt")
-    found = sort_changes(tmp_path, PLACE, ["submissions/x/y.txt"])
-    assert (found.submissions, [code for code, _ in found.problems]) == ((), ["FILE_EXTRA"])
+def test_a_manifest_beside_the_folders_owns_nothing(repository: Path) -> None:
+    git(repository, "checkout", "-q", "main")
+    write(repository, "submissions/submission.json")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "a manifest")
+    git(repository, "checkout", "-qB", "pull")
+    write(repository, "submissions/x/y.txt")
+    assert changes(repository) == ([], ["FILE_EXTRA"])
 
 
 def test_an_unknown_base(repository: Path, tmp_path: Path) -> None:
