@@ -165,13 +165,9 @@ class AnswerStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
+        with self._database:  # which commits, or rolls back after an error
+            self._database.execute("BEGIN IMMEDIATE")
             yield
-        except BaseException:
-            self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

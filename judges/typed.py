@@ -69,7 +69,8 @@ def read_reply(answer: Answer, reply: type[R], subject: Mapping[str, Any], check
     found, is_json = _json_in(text.strip())
     if not is_json:
         return Typed(None, CUT_OFF if answer.is_cut_off else NO_OBJECT, answer)
-    if isinstance(found, list) and (name := _only_list(reply)):
+    (name, field), *others = reply.model_fields.items()
+    if isinstance(found, list) and not others and get_origin(field.annotation) in (list, tuple):
         found = {name: found}
     try:
         value = reply.model_validate(found)
@@ -133,12 +134,6 @@ def _json_in(text: str) -> tuple[Any, bool]:
         except (ValueError, RecursionError):
             continue
     return None, False
-
-
-def _only_list(reply: type[Reply]) -> str:
-    fields = reply.model_fields
-    name = next(iter(fields))
-    return name if len(fields) == 1 and get_origin(fields[name].annotation) in (list, tuple) else ""
 
 
 def _without_titles(node: Any) -> Any:

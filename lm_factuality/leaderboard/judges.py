@@ -82,8 +82,7 @@ def _prompts(
 
 def _contents(given: SubmittedCertificate | None, task: TaskResult) -> dict[str, Mapping[str, Any]]:
     """The certificates: the packed one by its path, and those that the run attached by their settings."""
-    attached = task.metadata.get("judge_certificate")
-    found = attached if isinstance(attached, dict) else {}
+    found = mapping(task.metadata.get("judge_certificate"))
     packed = {} if given is None else {given.path: given.content}
     return packed | {f"judge_certificate.{key}"[:80]: each for key, each in found.items() if isinstance(each, dict)}
 

@@ -186,8 +186,7 @@ def check_task(run: Run, task: TaskResult, expected: TaskRules, rules: Rules) ->
         if value != wanted:
             sentence = f"{name} is {short(value, 160)}, expected {short(wanted, 160)}; {_advice(rules)}"
             yield Refusal("CONFIG_DIFFERS", task.task, sentence)
-    data = task.metadata.get("data")
-    blob = data.get("git_blob") if isinstance(data, dict) else None
+    blob = mapping(task.metadata.get("data")).get("git_blob")
     if blob != expected.git_blob:
         yield Refusal("WRONG_DATA", task.task, f"git blob {short(blob, 160)}, the published file has {expected.git_blob}")
     yield from _metrics(run, task, expected)

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from lm_factuality import __version__
 from lm_factuality.benchmarks import all_benchmarks
-from lm_factuality.benchmarks.certifiable import Stated
+from lm_factuality.benchmarks.certifiable import Stated, mapping
 from lm_factuality.benchmarks.chosen import Chosen, Entry, Model, newest, scores_section
 from lm_factuality.benchmarks.declaration import Benchmark, Run
 from lm_factuality.ground.errors import DataError, listed
@@ -262,8 +262,7 @@ def _text(value: Any) -> str:
 def _settings_of(entry: Entry) -> dict[str, str]:
     """What a figure depends on besides the model's weights, by name; what a run does not say is absent."""
     file, result = entry.file, entry.result
-    said = result.metadata.get("data")
-    data = said if isinstance(said, Mapping) else {}
+    data = mapping(result.metadata.get("data"))
     judge = result.metadata.get("judge_config")
     certificate = result.metadata.get("judge_certificate")
     content = file.content

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from lm_factuality.benchmarks.chosen import LEAST_ROWS, Chosen, Entry, Model
 from lm_factuality.benchmarks.declaration import Benchmark, Samples, Score, undeclared
-from lm_factuality.benchmarks.pairs import Pair, Scored, compare_all, compared_scores, row_of, stderr_of
+from lm_factuality.benchmarks.pairs import Scored, compare_all, compared_scores, row_of, stderr_of
 from lm_factuality.benchmarks.rows import Counts, SampleRow
 from lm_factuality.ground.errors import Reason, reasons_of
 from lm_factuality.ground.files import write_text
@@ -153,11 +153,8 @@ def write_pairs(models: Sequence[Model], data: Sequence[TaskData], folder: Path)
         for score in scores_of(each):
             able = {model.id: parts for model in models if (parts := each.scored[score.name].get(model.id))}
             for (one, other), pair in compare_all(able, score, each.metrics).items():
-                content[one][other][each.id].append([score.name, *_numbers(pair)])
+                numbers = (pair.a, pair.b, pair.difference, pair.low, pair.high, pair.p, pair.adjusted, pair.detectable)
+                rounded = [None if number is None else round(number, 6) for number in numbers]
+                content[one][other][each.id].append([score.name, *rounded, pair.n, pair.wins, pair.losses])
     for model, found in content.items():
         write_text(folder / f"pairs.{model}.js", f'lmf.put("pairs.{model}",{as_data(found)});\n')
-
-
-def _numbers(pair: Pair) -> list[float | None]:
-    values = (pair.a, pair.b, pair.difference, pair.low, pair.high, pair.p, pair.adjusted, pair.detectable)
-    return [*(None if value is None else round(value, 6) for value in values), pair.n, pair.wins, pair.losses]

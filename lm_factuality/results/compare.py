@@ -7,6 +7,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
+from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.benchmarks.chosen import Figure, figure, headline, newest
 from lm_factuality.benchmarks.declaration import Benchmark, Published, Run, Score, Table
 from lm_factuality.benchmarks.pairs import compare_all, compared_scores, scored_rows, written
@@ -117,10 +118,10 @@ def _headline_table(benchmark: Benchmark, runs: Sequence[Run], figures: Sequence
         used.add(published)
         gap = "" if published is None or found is None else f"{score.times * found.value - published.value:+.{score.digits}f}"
         shown = "" if published is None else f"{published.value:.{score.digits}f}"
-        corrected, how = _corrected(found, score)
+        *cells, how = _shown(found, score)
         unscored = int(number_of(run.task.metrics.get("unscored")) or 0)
         counts = str(run.task.effective), str(unscored)
-        rows.append((run.task.task, run.label, *_with_interval(found, score), corrected, shown, gap, *counts))
+        rows.append((run.task.task, run.label, *cells, shown, gap, *counts))
         counted = benchmark.unit if benchmark.unscored_unit == "rows" else benchmark.unscored_unit
         lost = f"{unscored} {counted} unscored{_bounds(benchmark, run.task)}" if unscored else ""
         source = f"published figure from {published.where}" if published else ""
@@ -163,25 +164,20 @@ def _match(run: Run, metric: str, figures: Sequence[Published]) -> Published | N
     )
 
 
-def _with_interval(found: Figure | None, score: Score) -> tuple[str, str]:
+def _shown(found: Figure | None, score: Score) -> tuple[str, str, str, str]:
+    """The value, its interval, the corrected value with its own, if there is one, and how it is corrected or why it is not."""
     if found is None:
-        return "none", ""
+        return "none", "", "", ""
     between = "" if found.low is None or found.high is None else score.between(found.low, found.high)
-    return "too few rows" if found.is_few else score.write(found.value), between
-
-
-def _corrected(found: Figure | None, score: Score) -> tuple[str, str]:
-    """The corrected value with its interval, empty where there is none; and how it is corrected, or why it is not."""
-    if found is None or found.corrected is None:
-        return "", found.uncorrected if found else ""
-    each = found.corrected
-    return f"{score.write(each.value)} [{score.between(each.low, each.high)}]", f"corrected {each.how}"
+    value = "too few rows" if found.is_few else score.write(found.value)
+    if (each := found.corrected) is None:
+        return value, between, "", found.uncorrected
+    return value, between, f"{score.write(each.value)} [{score.between(each.low, each.high)}]", f"corrected {each.how}"
 
 
 def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Iterable[str]:
     """What sets a run apart: its data, what of it was run, what has no score, and what the benchmark says besides."""
-    data = task.metadata.get("data")
-    data = data if isinstance(data, dict) else {}
+    data, decoding = mapping(task.metadata.get("data")), mapping(mapping(file.content.get("config")).get("decoding"))
     if data.get("is_upstream") is False:
         rows = f"{data.get('rows')} rows of {data.get('upstream_rows')}"
         yield f"not the published file: {rows}, git blob {data.get('git_blob')}"
@@ -193,9 +189,7 @@ def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Itera
         yield f"{task.effective} of {data[benchmark.unit]} {benchmark.unit}"
     if cut := int(number_of(task.metrics.get("truncated")) or 0):
         yield f"{cut} {benchmark.unit[: None if cut != 1 else -1]} longer than the window, whose beginning was cut off"
-    config = file.content.get("config")
-    decoding = config.get("decoding") if isinstance(config, dict) else None
-    if isinstance(decoding, dict):
+    if decoding:
         yield f"decoding: {', '.join(f'{key} {value}' for key, value in decoding.items())}"
     if benchmark.notes is not None:
         yield from benchmark.notes(file, task)

@@ -2,10 +2,8 @@
 
 Only what is named here leaves: arguments and environments of a run may hold paths and keys."""
 
-import hashlib
 import json
 import re
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -120,12 +118,6 @@ def check_one_model(files: Sequence[ResultsFile], given: str | None) -> None:
     found = sorted({Path(file.model).name for file in files})  # the same folder may be named in several ways
     if given is not None and len(found) > 1:
         raise ConfigError(f"--model {given}: the results are of {len(found)} models ({', '.join(found)}); export each by itself")
-
-
-def stable_uuid(*parts: str) -> str:
-    """An identifier in the form of a random one (version 4), as the datastore wants it, made of the hash of ``parts``."""
-    digest = hashlib.sha256("\0".join(parts).encode()).digest()
-    return str(uuid.UUID(bytes=digest[:16], version=4))
 
 
 @cache

@@ -4,6 +4,7 @@ its uncertainty, and, if asked for, a line a sample beside it."""
 import hashlib
 import json
 import math
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,8 @@ def export_every_eval_ever(
         about.check_against(about.EVERY_EVAL_EVER_INSTANCE, rows, f"samples of {record['evaluation_id']}")
     written = []
     for record, rows in records:
-        name, task = about.stable_uuid(json.dumps(record, sort_keys=True)), str(record["evaluation_id"]).split("/")[0]
+        digest, task = hashlib.sha256(json.dumps(record, sort_keys=True).encode()), str(record["evaluation_id"]).split("/")[0]
+        name = uuid.UUID(bytes=digest.digest()[:16], version=4)  # as the datastore wants it, but the same for the same record
         path = out / Path("data", task, *record["model_info"]["id"].split("/"), f"{name}.json")
         if rows:
             lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows]
