@@ -53,22 +53,15 @@ class StepTrial:
         if len(wanted.files) % 2:
             raise ConfigError(f"--data: expected generations and their decisions in turn, found {len(wanted.files)} of them")
         paths = wanted.files or tuple(locate(source, wanted.data_dir).path for source in _PUBLISHED)
-        blobs = ",".join(map(blob_id, paths))
+        blobs, files = ",".join(map(blob_id, paths)), ", ".join(path.name for path in paths)
         pairs = zip(paths[::2], paths[1::2], strict=True)
         found = [each for one, other in pairs for each in match(read_decisions(other).responses, read_generations([one]))]
         usable = [(known, given) for response, text in found if (given := step.given(known := Known(text, response)))]
         if not usable:
-            raise DataError(f"{', '.join(path.name for path in paths)}: {len(found)} responses, of which none tells of {name}")
+            raise DataError(f"{files}: {len(found)} responses, of which none tells of {name}")
         drawn = random.Random(_SEED).sample(usable, min(wanted.rows or len(usable), len(usable)))
-        self.data = {
-            "file": ", ".join(path.name for path in paths),
-            "git_blob": blobs,
-            "is_published": blobs == _BLOBS,
-            "rows": len(drawn),
-            "of": len(usable),
-            "seed": _SEED,
-            "without": len(found) - len(usable),
-        }
+        counts = {"rows": len(drawn), "of": len(usable), "seed": _SEED, "without": len(found) - len(usable)}
+        self.data = {"file": files, "git_blob": blobs, "is_published": blobs == _BLOBS, **counts}
         self._name, self._step, self._cases = name, step, drawn
 
     def ask(self, judge: Judge) -> Parts:

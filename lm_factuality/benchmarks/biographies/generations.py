@@ -89,14 +89,9 @@ def _generation(row: Any, index: str, outputs: bool) -> Generation:
         raise ValueError(f"'docs': found {short(docs)}, expected a list of passages, each with title and text")
     if outputs and not isinstance(output, str):
         raise ValueError(f"'output': found {short(output)}, expected the text that a model wrote")
-    name = row.get("name")
-    return Generation(
-        index,
-        question,
-        _DISAMBIGUATION.sub(" ", name).strip() if isinstance(name, str) and name else name_in(question),
-        said(output) if outputs and isinstance(output, str) else "",
-        _passages(docs),
-    )
+    name, text = row.get("name"), said(output) if outputs and isinstance(output, str) else ""
+    name = _DISAMBIGUATION.sub(" ", name).strip() if isinstance(name, str) and name else name_in(question)
+    return Generation(index, question, name, text, _passages(docs))
 
 
 def _passages(docs: Iterable[Any]) -> tuple[Passage, ...]:

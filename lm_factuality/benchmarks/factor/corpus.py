@@ -108,12 +108,12 @@ class Corpus:
     task: str
     where: str
     folder: Path | None
+    dataset_path: str | None
+    dataset_name: str | None
+    data_files: str | Mapping[str, str] | None
+    hub_options: Mapping[str, Any]
+    test_split: str
     source: str | None = None
-    dataset_path: str | None = None
-    dataset_name: str | None = None
-    data_files: str | Mapping[str, str] | None = None
-    hub_options: Mapping[str, Any] = field(default_factory=dict)
-    test_split: str = "test"
     columns: Columns = field(default_factory=Columns)
     templates: Mapping[str, Any] = field(default_factory=dict)
     normalise_spacing: bool = False
@@ -137,18 +137,15 @@ def parse_corpus(config: Mapping[str, Any]) -> Corpus:
             templates["doc_to_text"] = metadata.dola_prefix
         elif metadata.dola_prefix:
             columns = columns.model_copy(update={"prefix": metadata.dola_prefix})
-    return to_corpus(
-        yaml,
-        config,
-        yaml.dataset_path,
-        source=metadata.source,
-        columns=columns,
-        templates=templates,
-        normalise_spacing=metadata.spacing == "normalised",
-        window=window,
-        protocol=metadata.protocol,
-        join=Join(DOLA) if metadata.protocol == DOLA else metadata.rule(metadata.source),
-    )
+    join = Join(DOLA) if metadata.protocol == DOLA else metadata.rule(metadata.source)
+    rows = {"source": metadata.source, "columns": columns, "templates": templates}
+    scored = {
+        "normalise_spacing": metadata.spacing == "normalised",
+        "window": window,
+        "protocol": metadata.protocol,
+        "join": join,
+    }
+    return to_corpus(yaml, config, yaml.dataset_path, **rows, **scored)
 
 
 def wrong_join(config: Mapping[str, Any]) -> Iterator[str]:
@@ -190,14 +187,5 @@ def to_corpus(yaml: TableYaml, config: Mapping[str, Any], path: str | None, **se
     for loader, ending in LOADERS.items():
         if path and path.lower().endswith(ending):
             data_files, path = path, loader
-    return Corpus(
-        yaml.task,
-        where,
-        folder_of(metadata),
-        dataset_path=path,
-        dataset_name=yaml.dataset_name,
-        data_files=data_files,
-        hub_options=options,
-        test_split=yaml.test_split or "test",
-        **settings,
-    )
+    of_file = path, yaml.dataset_name, data_files, options, yaml.test_split or "test"
+    return Corpus(yaml.task, where, folder_of(metadata), *of_file, **settings)

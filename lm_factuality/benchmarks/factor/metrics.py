@@ -124,6 +124,7 @@ def _plain_mean(values: Sequence[float]) -> float:
 CHOICE_PROB, PAIRWISE = Measure("choice_probability"), Measure("pairwise_accuracy")
 BRIER, MARGIN = Measure("brier_score", "squared error", 0.0, 2.0), Measure("margin", "nats per token", -math.inf, math.inf)
 _CLUSTERED, _PLAIN = Aggregation(mean, clustered_stderr), Aggregation(_plain_mean)
+_OF_GOLD = Aggregation(lambda rows: _plain_mean([row.of_gold for row in rows if row.of_gold is not None]))
 # Of one tokenizer, whose mark are its token counts.
 _MARGIN = Score(f"{MARGIN_VERSUS}*", _CLUSTERED, MARGIN, times=1, digits=3, alike="factor_num_tokens")
 
@@ -141,14 +142,7 @@ SCORES = (
     Score(FLOOR, Aggregation(lambda rows: _plain_mean([row for row in rows if row is not None])), higher=None),
     Score("factor_acc_worst", _PLAIN),
     Score("factor_acc_best", _PLAIN),
-    Score(
-        "factor_mean_logprob",
-        Aggregation(lambda rows: _plain_mean([row.of_gold for row in rows if row.of_gold is not None])),
-        label="Log-probability",
-        times=1,
-        digits=3,
-        note="of true completions, nats per token",
-    ),
+    Score("factor_mean_logprob", _OF_GOLD, None, "Log-probability", True, 1, 3, "of true completions, nats per token"),
     Score("factor_num_tokens", Aggregation(lambda rows: _plain_mean([count for row in rows for count in row])), higher=None),
     Score("truncated", Aggregation(lambda rows: float(sum(rows))), higher=False),
     Score("unscored", Aggregation(how_many), higher=False),

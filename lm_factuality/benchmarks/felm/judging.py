@@ -68,16 +68,10 @@ def _read(row: FelmRow, questioner: Questioner, claims: RowClaims | None, answer
     if answers is None:
         return judge_response(row.index, row.domain, row.labels, (), problem="no claims for this row")
     texts = [answer for answer in answers if answer.text is not None]
-    return judge_response(
-        row.index,
-        row.domain,
-        row.labels,
-        [answer.text or "" for answer in texts],
-        owners=claims.owners() if claims and questioner.unit_of(row) == "claim" else None,
-        protocol=questioner.protocol,
-        problem=None if texts else answers[0].error or "no answer",
-        cut_off=[answer.is_cut_off for answer in texts],
-    )
+    owners = claims.owners() if claims and questioner.unit_of(row) == "claim" else None
+    problem, ends = None if texts else answers[0].error or "no answer", [answer.is_cut_off for answer in texts]
+    about = row.index, row.domain, row.labels, [answer.text or "" for answer in texts]
+    return judge_response(*about, owners=owners, protocol=questioner.protocol, problem=problem, cut_off=ends)
 
 
 def baselines(responses: Sequence[JudgedResponse]) -> dict[str, list[JudgedResponse]]:

@@ -146,16 +146,12 @@ class RowClaims:
 
 def split_claims(row: FelmRow) -> RowClaims:
     """The fallback without a judge: every sentence, line and part between semicolons is a claim, if it has two words or more."""
-    claims = tuple(
-        tuple(
-            " ".join(clause.split())
-            for line in _CLAUSE_END.split(segment)
-            for clause in split_sentences(line)
-            if len(words_in(clause)) > 1
-        )
-        for segment in row.segments
-    )
-    return RowClaims(row.index, claims, "rules")
+
+    def clauses(segment: str) -> tuple[str, ...]:
+        found = (clause for line in _CLAUSE_END.split(segment) for clause in split_sentences(line))
+        return tuple(" ".join(each.split()) for each in found if len(words_in(each)) > 1)
+
+    return RowClaims(row.index, tuple(map(clauses, row.segments)), "rules")
 
 
 class SegmentClaims(Reply):

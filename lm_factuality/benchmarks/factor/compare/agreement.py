@@ -4,7 +4,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby, permutations
 from typing import Any, NamedTuple
 
@@ -68,21 +68,13 @@ def points_of_runs(runs: Sequence[Run]) -> tuple[list[Point], list[str]]:
         accuracy = figure(run.task, "factor_acc")
         if accuracy is None:
             continue
-        size = run.file.num_parameters or size_in_name(run.file.model)
         stderr = None if accuracy.stderr is None else 100 * accuracy.stderr
-        point = Point(
-            run.task.task,
-            run.label,
-            100 * accuracy.value,
-            stderr,
-            None if accuracy.low is None or accuracy.high is None else (100 * accuracy.low, 100 * accuracy.high),
-            size=size,
-            name=run.file.model,
-            variant=run.file.variant,
-            scored=run.scored.get("factor_acc"),
-        )
-        other = beside.get((run.task.task + PERPLEXITY, run.label))
-        points.append(point if other is None else replace(point, **_perplexity_of(other)))
+        ends = None if accuracy.low is None or accuracy.high is None else (100 * accuracy.low, 100 * accuracy.high)
+        about: dict[str, Any] = {"name": run.file.model, "variant": run.file.variant, "scored": run.scored.get("factor_acc")}
+        about["size"] = run.file.num_parameters or size_in_name(run.file.model)
+        if other := beside.get((run.task.task + PERPLEXITY, run.label)):
+            about |= _perplexity_of(other)
+        points.append(Point(run.task.task, run.label, 100 * accuracy.value, stderr, ends, **about))
     have = {(point.task + PERPLEXITY, point.model) for point in points}
     for key, other in beside.items():
         if key not in have:
