@@ -15,7 +15,7 @@ from pathlib import Path
 from judges.config import JudgeConfig
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies.decisions import match, read_decisions
-from lm_factuality.benchmarks.biographies.generations import DocumentPages, read_generations
+from lm_factuality.benchmarks.biographies.generations import given_pages, read_generations
 from lm_factuality.benchmarks.biographies.matrix import Key, Pair, pairs_of, plan_pairs
 from lm_factuality.benchmarks.biographies.types import Fact
 from lm_factuality.ground.console import print_table
@@ -30,7 +30,7 @@ def measure(decisions: Path, generations: Path, tokenizer: str | None) -> tuple[
     pairs: dict[Key, Pair] = {}
     for number, (response, generation) in enumerate(matched):
         facts = [Fact(fact.text, 0) for fact in response.facts]
-        of_one = pairs_of(facts, generation.entities, DocumentPages(generation))
+        of_one = pairs_of(facts, generation.entities, given_pages(generation).get)
         pairs |= {(number, *key): pair for key, pair in of_one.items()}
     found = {}
     for verify in ("fact", "page"):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
 from lm_factuality.ground.errors import DataError, refuse
@@ -168,23 +168,12 @@ EVIDENCE = 5  # passages of a page that the judge sees
 DOCUMENTS = "documents"  # what results call the knowledge where the given passages serve as pages
 
 
-class Pages(Protocol):
-    def passages(self, title: str) -> list[str] | None:
-        """The passages of the page called ``title``, in its order; None if there is no such page."""
-
-
-class DocumentPages:
-    """The passages that a model was given, those with the same title being one page."""
-
-    def __init__(self, generation: Generation) -> None:
-        self._pages: dict[str, list[str]] = {}
-        for passage in generation.passages:
-            known = self._pages.setdefault(passage.title, [])
-            if passage.text not in known:
-                known.append(passage.text)
-
-    def passages(self, title: str) -> list[str] | None:
-        return self._pages.get(title)
+def given_pages(generation: Generation) -> dict[str, list[str]]:
+    """The passages that a model was given, by title: those with the same one are one page, each of them once."""
+    pages: dict[str, dict[str, None]] = {}
+    for passage in generation.passages:
+        pages.setdefault(passage.title, {})[passage.text] = None
+    return {title: list(texts) for title, texts in pages.items()}
 
 
 def nearest(page: tuple[str, ...], query: str, count: int = EVIDENCE) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
 """Step 3: what the page of each candidate entity says of each fact, each pair asked once; all scores read this matrix."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -11,7 +11,7 @@ from judges.answers import BLANKS, Answer
 from judges.judge import Judge, Plan
 from judges.typed import Reply, Typed
 from judges.verify import NOT_SUPPORTED, PAGE_TOKENS, SUPPORTED, UNSCORED, by_page, lists_of, numbers_exist, page_subject, stated
-from lm_factuality.benchmarks.biographies.generations import Pages, nearest
+from lm_factuality.benchmarks.biographies.generations import nearest
 from lm_factuality.benchmarks.biographies.scores import NO_PAGE
 from lm_factuality.benchmarks.biographies.types import Fact, Judgement, Outcome
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
@@ -75,9 +75,12 @@ class Pair:
         return self.entity if self.sentence is None else str(self.sentence)
 
 
-def pairs_of(facts: Sequence[Fact], entities: Sequence[str], pages: Pages) -> dict[tuple[str, str], Pair]:
+PageOf: TypeAlias = Callable[[str], list[str] | None]  # the passages of the page with a title; None if there is none
+
+
+def pairs_of(facts: Sequence[Fact], entities: Sequence[str], page_of: PageOf) -> dict[tuple[str, str], Pair]:
     """Every distinct fact with every entity, by (fact, entity)."""
-    known = {entity: pages.passages(entity) for entity in entities}
+    known = {entity: page_of(entity) for entity in entities}
     texts = dict.fromkeys(each.text for each in facts)
     return {(text, entity): _pair(text, entity, known[entity]) for text in texts for entity in entities}
 

@@ -9,11 +9,12 @@ from judges.judge import Judge
 from judges.typed import Typed
 from lm_factuality.benchmarks.biographies import decompose, matrix
 from lm_factuality.benchmarks.biographies.decompose import is_abstention
-from lm_factuality.benchmarks.biographies.generations import EVIDENCE, DocumentPages, Pages
+from lm_factuality.benchmarks.biographies.generations import EVIDENCE, given_pages
 from lm_factuality.benchmarks.biographies.link import LINKINGS, PROTOCOLS, link
 from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
+from lm_factuality.retrieval.knowledge import Knowledge
 
 NO_SENTENCES, NO_FACTS = "no sentences", "no facts in any sentence"
 ALONE = ("",)  # the entities of a response where they are not told apart: one, without a name
@@ -28,7 +29,7 @@ class Settings:
 
     folder: ClassVar[str] = matrix.FOLDER  # of the prompts
 
-    pages: Pages | None = None
+    pages: Knowledge | None = None
     linking: str = "greedy"
     protocol: str = "paper"
     facts: str = decompose.FACTS[0]
@@ -45,14 +46,14 @@ class Settings:
         return begin(generation)
 
     def pairs(self, judged: JudgedBiography) -> Mapping[tuple[str, str], matrix.Pair]:
-        return matrix.pairs_of(judged.facts, judged.entities, self._pages_of(judged))
+        return matrix.pairs_of(judged.facts, judged.entities, self._page_of(judged))
 
     def longest(self, judged: JudgedBiography, pair: matrix.Pair, facts: int = 1) -> tuple[str, ...]:
         """The longest evidence that so many facts can be shown together where ``pair`` is shown its own."""
-        return longest(self._pages_of(judged).passages(pair.entity) or (), EVIDENCE * facts)
+        return longest(self._page_of(judged)(pair.entity) or (), EVIDENCE * facts)
 
-    def _pages_of(self, judged: JudgedBiography) -> Pages:
-        return DocumentPages(judged.generation) if self.pages is None else self.pages
+    def _page_of(self, judged: JudgedBiography) -> matrix.PageOf:
+        return given_pages(judged.generation).get if self.pages is None else self.pages.passages
 
 
 PAPER = Settings()

@@ -32,13 +32,10 @@ class FelmGenTask(JudgedTask):
         path, self.config.metadata["data"] = find_data(self._own_data, FELM, self._data_dir)
         rows = read_rows(path)
         texts = reference_texts(self._references, rows)
-        docs: list[dict[str, Any]] = [
-            {
-                **{"index": row.index, "domain": row.domain, "prompt": row.prompt, "text": row.prompt.strip()},
-                "reference_texts": [text for text in texts(row) if text.strip()],  # so that samples can be judged alone
-            }
-            for row in rows
-        ]
+        docs: list[dict[str, Any]] = []
+        for row in rows:
+            about = {"index": row.index, "domain": row.domain, "prompt": row.prompt, "text": row.prompt.strip()}
+            docs.append({**about, "reference_texts": list(filter(str.strip, texts(row)))})  # so that samples can be judged alone
         without = sum(not doc["reference_texts"] for doc in docs)
         if without and self._judge and self._judge_config.capabilities.needs_evidence:
             what = f"{without} of {len(docs)} rows have no references, so judge {self._judge_config.name} has no verdict on their"

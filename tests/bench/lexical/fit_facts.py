@@ -21,7 +21,7 @@ from judges.lexical.comparison import Comparison
 from judges.lexical.model import vector
 from judges.lexical.words import parse_passage
 from lm_factuality.benchmarks.biographies.decisions import DecidedResponse, match, read_decisions
-from lm_factuality.benchmarks.biographies.generations import DocumentPages, read_generations
+from lm_factuality.benchmarks.biographies.generations import given_pages, read_generations
 from lm_factuality.benchmarks.biographies.matrix import pairs_of
 from lm_factuality.benchmarks.biographies.types import Fact, Generation
 from lm_factuality.ground.errors import DataError
@@ -72,7 +72,7 @@ def fit_files(decisions: Path, generations: Path) -> dict[str, Any]:
 
 def _measure(response: DecidedResponse, generation: Generation) -> Iterator[_Pair]:
     facts = [Fact(fact.text, 0) for fact in response.facts]
-    asked = pairs_of(facts, generation.entities, DocumentPages(generation))
+    asked = pairs_of(facts, generation.entities, given_pages(generation).get)
     for fact in response.facts:
         for entity in generation.entities:
             pair = asked[fact.text, entity]
