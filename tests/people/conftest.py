@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.benchmarks.felm_gen.metrics import row_metrics
+from lm_factuality.benchmarks.felm_gen.judging import row_metrics
 from lm_factuality.people.labels import Key
 from lm_factuality.people.sheet import Sheet, make_sheet, read_pool
 from tests.report.conftest import HOSTILE, browser

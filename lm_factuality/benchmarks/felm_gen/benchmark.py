@@ -19,8 +19,7 @@ from lm_factuality.benchmarks.felm.benchmark import FACTUAL, of_domain, segment_
 from lm_factuality.benchmarks.felm.judging import SEGMENTS
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm_gen import steps
-from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
-from lm_factuality.benchmarks.felm_gen.metrics import LEVELS, SCORES, row_metrics
+from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN, LEVELS, SCORES, row_metrics
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.harness.generation import Verdict

@@ -1,16 +1,26 @@
-"""The benchmark in order: what is no answer is set aside, answers are cut into segments, a judge marks each segment."""
+"""The benchmark in order: what is no answer is set aside, answers are cut into segments, a judge marks each segment, and marks
+become error rates: by segment and by response, over all and for each domain.
 
-from collections.abc import Mapping, Sequence
+A response holds an error if any of its segments does. Rates are of pooled counts. What is no answer (empty, a refusal) and what
+has no verdict is in no rate; ``worst`` and ``best`` are the rates if every response without a verdict were wrong throughout, or
+right. What is no answer is in neither: there is nothing in it to be wrong."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 
 from judges.judge import Judge, Plan
-from lm_factuality.benchmarks.felm_gen import metrics, steps
+from lm_factuality.benchmarks.declaration import ERROR_RATE, Score
+from lm_factuality.benchmarks.felm.rows import DOMAINS
+from lm_factuality.benchmarks.felm_gen import steps
 from lm_factuality.benchmarks.felm_gen.steps import Cut, CutReply, Marks, MarksReply, no_answer, to_answer, why_none
 from lm_factuality.ground.console import counted, shown
 from lm_factuality.ground.records import to_model
+from lm_factuality.ground.statistics import Aggregation, defined, how_many, interval_of, pooled, pooled_interval, pooled_stderr
 from lm_factuality.harness.generation import Docs, Table, Verdict
 
 
@@ -74,13 +84,13 @@ class FelmGen:
         return _record(item, item.by_rules, Marks(None, reason), [])
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-        return metrics.summarise(verdicts)
+        return summarise(verdicts)
 
     def table(self, summary: Mapping[str, Any]) -> Table:
         rates = ("#segments wrong", "#95% interval", "#responses wrong", "#95% interval ")
         columns = ("domain", "#responses", *rates, "#no answer", "#unscored", "#worst / best segments")
         rows = [_row(name, each) for name, each in summary.items() if isinstance(each, Mapping) and "segment" in each]
-        types = ", ".join(f"{kind} {number}" for kind, number in summary[metrics.ALL]["error_types"].items() if number)
+        types = ", ".join(f"{kind} {number}" for kind, number in summary[ALL]["error_types"].items() if number)
         notes = [
             f"Wrong segments by type: {types or 'none'}.",
             *(f"{label}: {counted(summary[key])}." for label, key in _NOTES.items() if summary[key]),
@@ -134,8 +144,102 @@ def _record(item: _Item, cut: Cut | None, marks: Marks, outputs: list[str]) -> V
 
 def _row(name: str, each: Mapping[str, Any]) -> tuple[str, ...]:
     rates = []
-    for level in metrics.LEVELS:
+    for level in LEVELS:
         rate, ends = each[level]["error_rate"], each[level]["interval"]
         rates += [shown(rate), "-" if ends is None else f"{100 * ends[0]:.1f} - {ends[1]:.1%}"]
     bounds = " / ".join(shown(each["segment"][bound]) for bound in ("worst", "best"))
     return name, str(each["responses"]), *rates, str(each["no_answer"]), str(each["unscored"]), bounds
+
+
+ALL = "ALL"
+LEVELS = ("segment", "response")
+ERROR_KINDS = (*steps.TYPES, steps.UNTYPED)
+_BOUNDS = ("worst", "best")
+_CUTS = {"cut_by": "cut_by", "cuts_refused": "cut_refused"}  # of a summary and of a record
+
+
+def error_rate(totals: Sequence[float]) -> float:
+    """The share of units with an error; NaN where there are none."""
+    return totals[0] / totals[1] if totals[1] else math.nan
+
+
+def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """``{"ALL" or a domain: {"responses", "scored", "no_answer", "unscored", "segment" and "response": {errors, units,
+    error_rate, stderr, interval, worst, best}, "error_types": {kind: segments}}}``; beside them why there is no verdict
+    (``unscored``) or no answer (``no_answer``), and by whom the responses were cut (``cut_by``, ``cuts_refused``). Intervals
+    are 95% percentile bootstrap intervals over responses; a rate that is not defined is null."""
+    rows = [(verdict["domain"], row_metrics(verdict)) for verdict in verdicts]
+    names = (ALL, *sorted({domain for domain, _ in rows}))
+    reasons = {key: _count(row[key] for _, row in rows) for key in ("unscored", "no_answer")}
+    reasons |= {name: _count(verdict[key] for verdict in verdicts) for name, key in _CUTS.items()}
+    return {name: _of([row for domain, row in rows if name in (ALL, domain)]) for name in names} | reasons
+
+
+def _of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "responses": len(rows),
+        "scored": sum(row["segment_error_rate"] is not None for row in rows),
+        "no_answer": sum(row["no_answer"] is not None for row in rows),
+        "unscored": sum(row["unscored"] is not None for row in rows),
+        **{level: _rate(rows, f"{level}_error_rate") for level in LEVELS},
+        "error_types": {kind: sum(row[f"errors_{kind}"] for row in rows) for kind in ERROR_KINDS},
+    }
+
+
+def _rate(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
+    counts = [row[name] for row in rows if row[name] is not None]
+    errors, units = _sum(counts)
+    return {
+        "errors": errors,
+        "units": units,
+        "error_rate": defined(error_rate((errors, units))),
+        "stderr": defined(pooled_stderr(counts, error_rate)),
+        "interval": interval_of(pooled_interval(counts, error_rate)),
+        **{bound: defined(error_rate(_sum([row[f"{name}_{bound}"] for row in rows]))) for bound in _BOUNDS},
+    }
+
+
+def _sum(counts: Sequence[Sequence[int]]) -> tuple[int, int]:
+    return sum(row[0] for row in counts), sum(row[1] for row in counts)
+
+
+def _count(values: Iterable[str | None]) -> dict[str, int]:
+    return dict(Counter(value for value in values if value is not None).most_common())
+
+
+def row_metrics(verdict: Verdict) -> dict[str, Any]:
+    """The counts of one response, (units with an error, units), under the name of every score that they are part of; a unit is
+    a segment or the whole response. A response without a verdict has units in ``worst`` and ``best`` alone."""
+    errors, is_unscored = verdict["errors"] or (), verdict["unscored"] is not None and verdict["no_answer"] is None
+    types = Counter(errors)
+    wrong = len(errors) - types[None]
+    found: dict[str, Any] = {"unscored": verdict["unscored"] if is_unscored else None, "no_answer": verdict["no_answer"]}
+    found |= {f"errors_{kind}": types[kind] for kind in ERROR_KINDS}
+    segments = len(verdict["segments"]) or 1  # one for an answer that never came
+    for level, counts, units in (
+        ("segment", [wrong, len(errors)], segments),
+        ("response", [int(wrong > 0), int(verdict["errors"] is not None)], 1),
+    ):
+        scored = None if verdict["unscored"] else counts
+        found |= {f"{level}_error_rate": scored, f"{level}_error_rate_{verdict['domain']}": scored}
+        ends = {"worst": [units, units], "best": [0, units]} if is_unscored else dict.fromkeys(_BOUNDS, counts)
+        found |= {f"{level}_error_rate_{bound}": end for bound, end in ends.items()}
+    return found
+
+
+def _scores() -> Iterator[Score]:
+    rate, bounding_rate = pooled(error_rate), pooled(error_rate, has_stderr=False)
+    for level in LEVELS:
+        yield Score(f"{level}_error_rate", rate, ERROR_RATE, f"{level.capitalize()}s with errors", False)
+    for level in LEVELS:
+        for domain in DOMAINS:
+            yield Score(f"{level}_error_rate_{domain}", rate, ERROR_RATE, higher=False)
+        for bound in _BOUNDS:
+            yield Score(f"{level}_error_rate_{bound}", bounding_rate, higher=False)
+    for kind in ERROR_KINDS:
+        yield Score(f"errors_{kind}", Aggregation(lambda counts: float(sum(counts))), higher=False)
+    for name in ("no_answer", "unscored"):
+        yield Score(name, Aggregation(how_many), higher=False)
+
+
+SCORES = tuple(_scores())

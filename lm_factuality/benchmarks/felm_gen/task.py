@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lm_factuality.benchmarks.felm.rows import FELM, PUBLISHED, read_rows, reference_texts
-from lm_factuality.benchmarks.felm_gen import metrics
 from lm_factuality.benchmarks.felm_gen.benchmark import BENCHMARK
-from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
+from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN, row_metrics
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.own_data import find_data, own_data
@@ -15,7 +14,7 @@ from lm_factuality.harness.suite_task import Settings
 
 class FelmGenTask(JudgedTask):
     """By a YAML that includes ``tasks/felm/_felm_gen.yaml``. Samples hold the counts of their response, and in ``filtered_resps``
-    the judge's record (``metrics.Record``). ``metadata``: ``judge``, ``judge_store``, ``references`` (``published``, or a folder
+    the judge's record (see ``judging``). ``metadata``: ``judge``, ``judge_store``, ``references`` (``published``, or a folder
     of fetched ones), ``data_dir``. ``dataset_path`` names a file of one's own in FELM's columns. Raises ConfigError, DataError:
     on construction, if the data or the judge cannot be used."""
 
@@ -45,4 +44,4 @@ class FelmGenTask(JudgedTask):
 
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         (verdict,) = results
-        return metrics.row_metrics(verdict)
+        return row_metrics(verdict)

@@ -19,8 +19,7 @@ from judges.typed import Typed, read_reply
 from lm_factuality.benchmarks import find_generation, generation_names
 from lm_factuality.benchmarks.felm.rows import DOMAINS, read_rows
 from lm_factuality.benchmarks.felm_gen.benchmark import unfounded
-from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
-from lm_factuality.benchmarks.felm_gen.metrics import summarise
+from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN, summarise
 from lm_factuality.benchmarks.felm_gen.steps import (
     EMPTY,
     REFUSAL,

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from lm_factuality.benchmarks.chosen import Figure, figure
 from lm_factuality.benchmarks.factor.metrics import SCORES as FACTOR
-from lm_factuality.benchmarks.felm_gen.metrics import SCORES as FELM_GEN
-from lm_factuality.benchmarks.felm_gen.metrics import row_metrics as felm_gen_row
+from lm_factuality.benchmarks.felm_gen.judging import SCORES as FELM_GEN
+from lm_factuality.benchmarks.felm_gen.judging import row_metrics as felm_gen_row
 from lm_factuality.ground.statistics import Outcome
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.site.board import to_board
