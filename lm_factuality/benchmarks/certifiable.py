@@ -89,7 +89,6 @@ class JudgedStep:
     rates: Mapping[str, str] = field(default_factory=dict)
 
     def certificate(self, metadata: Mapping[str, Any]) -> tuple[Certifiable, Mapping[str, Any]] | None:
-        """The certificate that speaks for this step of a run, if there is one."""
         return self._found(metadata) if self.stated(metadata).is_certified else None
 
     def _found(self, metadata: Mapping[str, Any]) -> tuple[Certifiable, Mapping[str, Any]] | None:

@@ -101,7 +101,6 @@ class Entry:
         return Dot(score.times * found.value, low, high)
 
     def dots(self, scores: Iterable[Score]) -> dict[str, Dot]:
-        """Those of ``scores``, by label, that it has."""
         return {score.label: dot for score in scores if (dot := self.dot(score))}
 
     @property

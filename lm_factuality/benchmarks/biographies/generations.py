@@ -69,7 +69,6 @@ def name_in(question: str) -> str:
 
 
 def to_doc(generation: Generation) -> dict[str, Any]:
-    """The document of lm_eval for a generation, whose output is the response to it."""
     passages = [{"title": passage.title, "text": passage.text} for passage in generation.passages]
     return {"index": generation.index, "question": generation.question, "name": generation.name, "passages": passages}
 

@@ -123,7 +123,6 @@ def verify_all(judge: Judge, judged: Sequence[JudgedBiography], settings: Settin
 
 
 def pairs_of_all(judged: Sequence[JudgedBiography], settings: Settings) -> dict[matrix.Key, matrix.Pair]:
-    """Every distinct fact of each response with every entity."""
     return {(place, *key): pair for place, each in enumerate(judged) if each.facts for key, pair in settings.pairs(each).items()}
 
 

@@ -22,8 +22,6 @@ PREFIX_COLUMNS = ("turncated_prefixes", "truncated_prefixes", "prefix", "full_pr
 
 
 class Item(Protocol):
-    """What is scored: a row, or a document of the perplexity tasks."""
-
     @property
     def location(self) -> str: ...
 

@@ -140,7 +140,6 @@ def complete(stem: str, generation: str) -> str | None:
 
 
 def why_none(generation: str) -> str:
-    """Why there is no sentence where ``complete`` finds none."""
     return NO_WORD if without_thinking(generation) is not None else UNFINISHED
 
 

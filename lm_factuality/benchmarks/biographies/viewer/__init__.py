@@ -98,21 +98,17 @@ def _response(judged: JudgedBiography, row: Row, texts: Texts, protocol: str) ->
     given = judged.generation
     return {
         **{name: getattr(given, name) for name in ("index", "name", "question")},
+        **{name: getattr(judged, name) for name in ("sentences", "groups", "links", "entities", "abstained")},
         "pieces": align(given.output, judged.sentences),
-        "sentences": list(judged.sentences),
         "passages": [[passage.title, texts[passage.text]] for passage in given.passages],
         "facts": [[fact.text, fact.sentence] for fact in judged.facts],
         "statuses": statuses(judged),
         "attributed": attributed(judged, protocol),
-        "groups": [list(group) for group in judged.groups],
-        "links": list(judged.links),
-        "entities": list(judged.entities),
         "matrix": [
             [[each.outcome, each.score, texts[each.reason], [texts[text] for text in each.evidence]] for each in judgements]
             for judgements in judged.matrix
         ],
         "scores": row.scores and asdict(row.scores),
-        "abstained": judged.abstained,
         "unscored": row.unscored,
     }
 

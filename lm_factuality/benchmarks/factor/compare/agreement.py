@@ -44,7 +44,6 @@ class Point:
     scored: Scored | None = None
 
     def by(self, unit: str) -> float | None:
-        """Perplexity per ``token`` or per ``byte``."""
         return self.perplexity if unit == TOKEN else self.byte_perplexity
 
 
