@@ -1,8 +1,7 @@
 """The suite from Python: what stands in ``__all__`` keeps its name and meaning from release to release.
 
 Importing it is cheap: what is used is imported when it is. It works in a notebook, where an event loop runs already. Scores and
-rows are plain dictionaries, which ``pandas.DataFrame`` takes as they are; see ``docs/python.md``.
-"""
+rows are plain dictionaries, which ``pandas.DataFrame`` takes as they are; see ``docs/python.md``."""
 
 from __future__ import annotations
 
@@ -72,11 +71,8 @@ class Results:
 
     def rows(self) -> list[dict[str, Any]]:
         """For each row whose sample is known: ``model``, ``task``, ``doc_id``, what it adds to each score by name (None, and
-        the reason under ``unscored``, if it has none), ``doc``, ``resps`` and ``filtered_resps`` as lm_eval writes them.
-
-        Raises:
-            DataError: a file of samples is damaged.
-        """
+        the reason under ``unscored``, if it has none), ``doc``, ``resps`` and ``filtered_resps`` as lm_eval writes them. Raises
+        DataError: a file of samples is damaged."""
         return [
             {"model": file.label, "task": task.task, "doc_id": sample["doc_id"]}
             | {name: sample.get(name) for name in (*sample.get("metrics", ()), "doc", "resps", "filtered_resps")}
@@ -107,22 +103,15 @@ def _samples(file: ResultsFile, task: TaskResult) -> Iterable[Mapping[str, Any]]
 
 
 def read_results(*paths: str | Path) -> Results:
-    """What runs left in results files, or in folders with any number of them.
-
-    Raises:
-        DataError: a path without results, or a file that lm_eval did not write.
-    """
+    """What runs left in results files, or in folders of them. Raises DataError: no results, or a file not written by lm_eval."""
     from lm_factuality.results.read import read_results_files
 
     return Results(read_results_files([Path(path) for path in paths]))
 
 
 def open_model(name: str = "hf-tree", **arguments: Any) -> LM:
-    """A model of lm_eval or of the suite, with what ``--model_args`` takes: ``open_model("hf", pretrained="gpt2")``.
-
-    Raises:
-        ConfigError: no model has this name.
-    """
+    """A model of lm_eval or of the suite, with what ``--model_args`` takes: ``open_model("hf", pretrained="gpt2")``. Raises
+    ConfigError: no model has this name."""
     from lm_eval.api.registry import get_model
 
     from lm_factuality.harness.run import register_models
@@ -143,12 +132,9 @@ def evaluate(
     **options: Any,
 ) -> Results:
     """Runs tasks, by the names or YAMLs that ``lm-factuality run`` knows, on an open model, or on a checkpoint by its name or
-    folder, in memory. ``options`` are those of ``lm_eval.simple_evaluate``, such as ``limit`` and ``apply_chat_template``.
-
-    Raises:
-        ConfigError, DataError: a task is not known, or it, its data or its judge cannot be used.
-        ModelError, BackendDown: the model gives no such answers; a judge gives none, and the generations are kept.
-    """
+    folder, in memory. ``options`` are those of ``lm_eval.simple_evaluate``, such as ``limit`` and ``apply_chat_template``. Raises
+    ConfigError, DataError: a task is not known, or it, its data or its judge cannot be used; ModelError: the model gives no such
+    answers; BackendDown: a judge gives none, and the generations are kept."""
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
 
@@ -178,11 +164,8 @@ def evaluate(
 
 def score_rows(model: LM | str, rows: Iterable[Mapping[str, Any]], **metadata: Any) -> Results:
     """FACTOR's scores of rows with the columns of a file of one's own: ``prefix``, ``completion``, ``contradiction_0``, ...
-    (see ``docs/factor.md``). ``metadata`` is that of a task's YAML, such as ``columns``, ``window`` or ``protocol``.
-
-    Raises:
-        ConfigError, DataError, ModelError: a column or all rows are missing; the model gives no log-probabilities.
-    """
+    (see ``docs/factor.md``). ``metadata`` is that of a task's YAML, such as ``columns``, ``window`` or ``protocol``. Raises
+    ConfigError, DataError, ModelError: a column or all rows are missing; the model gives no log-probabilities."""
     from lm_factuality.benchmarks.factor.task import FactorTask
     from lm_factuality.ground.files import write_lines
 
@@ -195,10 +178,7 @@ def score_rows(model: LM | str, rows: Iterable[Mapping[str, Any]], **metadata: A
 def run(tasks: Sequence[str], model: str = "hf", output_path: str | Path = "results", **options: Any) -> Results:
     """``lm-factuality run``, whose files stay under ``output_path`` for other commands. ``options`` are those of the command:
     ``model_args={"pretrained": "gpt2"}``, ``limit=10``, ``apply_chat_template=True``, ``metadata={"judge": "my_judge.yaml"}``.
-
-    Raises:
-        ConfigError, DataError, ModelError, BackendDown: as :func:`evaluate`; and for credentials in an option.
-    """
+    Raises ConfigError, DataError, ModelError, BackendDown: as :func:`evaluate`; and for credentials in an option."""
     from lm_factuality.harness.run import run as run_command
 
     arguments = ["--log_samples", "--model", model, "--tasks", ",".join(tasks), "--output_path", str(output_path)]

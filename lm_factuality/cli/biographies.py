@@ -77,12 +77,8 @@ def cite(parsed: argparse.Namespace) -> int:
     entailment = load_entailment(parsed.nli, parsed.batch_size, parsed.device)
     judged = judge_citations(generations, entailment, parsed.protocol, split)
     summary = summarise_citations(judged, parsed.protocol)
-    about = {
-        "nli": entailment.identity,
-        "pairs": len(entailment.known),
-        "sentences": parsed.sentences,
-        "generations": [path.name for path in parsed.generations],
-    }
+    names = [path.name for path in parsed.generations]
+    about = {"nli": entailment.identity, "pairs": len(entailment.known), "sentences": parsed.sentences, "generations": names}
     write_lines(parsed.out / "citations.jsonl", (json.dumps(to_record(each), ensure_ascii=False) for each in judged))
     write_json(parsed.out / "metrics.json", {**summary, "about": about})
     _print_citations(summary, about)
@@ -91,7 +87,7 @@ def cite(parsed: argparse.Namespace) -> int:
 
 
 def _print_citations(summary: dict[str, Any], about: dict[str, Any]) -> None:
-    unscored = summary["unscored"]
+    lost = summary["unscored"]
     rows = [
         (name, percent(summary[key]), " - ".join(percent(end) for end in summary["intervals"][key]))
         for key, name in (("citation_recall", "citation recall"), ("citation_precision", "citation precision"))
@@ -105,14 +101,12 @@ def _print_citations(summary: dict[str, Any], about: dict[str, Any]) -> None:
         f"{summary['dangling_citations']} of passages that were not given; intervals: 95%, bootstrap over names",
         f"{about['pairs']} pairs judged by {about['nli']}",
     ]
-    if unscored["sentences"] or unscored["citations"]:
+    if lost["sentences"] or lost["citations"]:
         ends = ", ".join(
-            f"{key.removeprefix('citation_')} {percent(unscored['worst'][key])} - {percent(unscored['best'][key])}"
+            f"{key.removeprefix('citation_')} {percent(lost['worst'][key])} - {percent(lost['best'][key])}"
             for key in ("citation_recall", "citation_precision")
         )
-        notes.append(
-            f"no verdict on {unscored['sentences']} sentences and {unscored['citations']} citations; worst - best: {ends}"
-        )
+        notes.append(f"no verdict on {lost['sentences']} sentences and {lost['citations']} citations; worst - best: {ends}")
     print_table("Citations", ("figure", "#value", "#95% interval"), rows, notes)
 
 

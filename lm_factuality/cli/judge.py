@@ -70,9 +70,8 @@ def judge(parsed: argparse.Namespace) -> int:
     stated = benchmark.certified({**about, "judge_config": about["judge"]}) if benchmark else []
     steps = [f"{each.step}: {each.text}." for each in stated]
     again = [f"{usage.errors} requests got no answer: the same command asks them again."] if usage.errors else []
-    print_table(
-        f"{parsed.task}, judged by {config.name}", columns, rows, [*notes, asked, *steps, *again, *filter(None, [caution])]
-    )
+    notes = [*notes, asked, *steps, *again, *filter(None, [caution])]
+    print_table(f"{parsed.task}, judged by {config.name}", columns, rows, notes)
     sys.stdout.write(f"Written to {parsed.out / 'metrics.json'} and verdicts.jsonl beside it\n")
     if usage.errors and all(verdict["unscored"] for verdict in verdicts):
         raise BackendDown(f"judge {config.name}: nothing has a verdict, the first: {verdicts[0]['unscored']}")
@@ -133,9 +132,7 @@ def certify(parsed: argparse.Namespace) -> int:
 
 def _wanted(parsed: argparse.Namespace, setting: Certifiable, known: Mapping[str, Certifiable]) -> Wanted:
     """Raises ConfigError: an option that means nothing in this setting."""
-    given = Wanted(
-        parsed.data_dir, tuple(parsed.data or ()), parsed.sample, parsed.rows, claims=parsed.claims, prompts=parsed.prompts
-    )
+    given = Wanted(parsed.data_dir, tuple(parsed.data or ()), parsed.sample, parsed.rows, parsed.claims, parsed.prompts)
     for name, option in _LIMITED.items():
         if getattr(given, name) not in (None, (), False) and name not in setting.takes:
             able = [each.name for each in known.values() if name in each.takes]

@@ -1,5 +1,4 @@
-"""Commands on tasks: ``validate`` checks what lm_eval does not check before it runs them, ``ls`` lists those of the suite, and
-``quickstart`` runs the samples with tiny checkpoints."""
+"""Commands on tasks: ``validate`` checks what lm_eval does not check, ``ls`` lists the suite's, ``quickstart`` runs samples."""
 
 from __future__ import annotations
 

@@ -77,13 +77,10 @@ def _parse(content: Any) -> tuple[dict[str, Any], Pair]:
     """Raises ValueError: says what is wrong with the line."""
     if not isinstance(content, dict):
         raise ValueError(f"found {type(content).__name__}, expected an object with claim and passages")  # noqa: TRY004
-    for key, kind, expected in (
-        ("claim", str, "a text"),
-        ("passages", list, "a list of texts, or of objects with text and title"),
-    ):
+    for key, kind, what in (("claim", str, "a text"), ("passages", list, "a list of texts, or of objects with text and title")):
         if not isinstance(content.get(key), kind):
             shown = f"found {type(content[key]).__name__}" if key in content else "missing"
-            raise ValueError(f"{key}: {shown}, expected {expected}")  # noqa: TRY004
+            raise ValueError(f"{key}: {shown}, expected {what}")  # noqa: TRY004
     if taken := [key for key in _WRITTEN if key in content]:
         raise ValueError(f"has {', '.join(taken)} already, which the output would replace; rename or drop it")
     passages = [_passage(each) for each in content["passages"]]

@@ -14,8 +14,7 @@ _told: set[str] = set()
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> None:
     """Prints rows under ``title``; numbers (columns whose name starts with ``#``) are set flush right. Columns without a cell in
-    any row are left out. A terminal's width folds the wide columns, never the first, down to a width at which they can be read;
-    in a file or a pipe lines are as long as they need to be."""
+    any row are left out. A terminal folds wide columns, not the first, as far as they can be read; in a file lines are long."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.measure import Measurement

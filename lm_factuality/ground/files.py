@@ -33,8 +33,8 @@ _PART = re.compile(r"\.(.*)\.([0-9a-f]{8})\.(\d+)\.part(\.old)?")
 def whole_file(
     path: Path, errors: tuple[type[Exception], ...] = (OSError, ValueError), cure: str = "choose another place"
 ) -> Iterator[Path]:
-    """A file beside ``path`` to write to, which takes its place when the block ends without an error; the folder is made if need
-    be. Raises DataError: one of ``errors``, with its ``cure``."""
+    """A file beside ``path`` to write to, which takes its place when the block ends without an error. Makes the folder. Raises
+    DataError: one of ``errors``, with its ``cure``."""
     part = _part_of(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

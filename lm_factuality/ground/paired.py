@@ -1,8 +1,8 @@
 """Whether two models that answered the same rows differ by more than chance.
 
 The tests turn on one idea: if the models do not differ, whose answers to a cluster of rows are whose is the toss of a coin
-(Fisher's randomisation test). So clusters are flipped whole, and no distribution is assumed. Where a cluster is one row that is
-right or wrong it is McNemar's exact test."""
+(Fisher's randomisation test). So clusters are flipped whole, and no distribution is assumed. Of clusters of one row, right or
+wrong, it is McNemar's exact test."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,9 +22,8 @@ _CLOSE = 1e-9
 
 def flip_test(differences: Floats) -> float:
     """The two-sided p-value of the sum of ``differences``, one a cluster, when the sign of each is a coin's. Exact for whole
-    numbers, of which accuracies are made, by the distribution of the sum, and for few clusters by all flips. For others it is
-    Lugannani and Rice's saddlepoint approximation (for this test Robinson, 1982), close far into the tail, where a correction for
-    many pairs would need millions of random draws."""
+    numbers, as of accuracies, by the distribution of the sum, and for few clusters by all flips. For others Lugannani and Rice's
+    saddlepoint approximation (Robinson, 1982), close far into the tail, where random draws would have to be millions."""
     sizes = np.abs(differences[np.abs(differences) > _CLOSE * np.abs(differences).max(initial=0.0)])
     total = abs(float(differences.sum()))
     if not len(sizes) or total <= _CLOSE * sizes.sum():
@@ -39,9 +38,8 @@ def flip_test(differences: Floats) -> float:
 
 def swap_test(a: Floats, b: Floats, value: Callable[[Sequence[float]], float]) -> float:
     """The two-sided p-value of ``value(sums of a) - value(sums of b)`` when each cluster's counts (a row of both) change sides by
-    the toss of a coin; ``value`` makes a score out of sums. Exact for few clusters, where swaps for which the score is not
-    defined are left out. For others ``flip_test`` of what each cluster adds to the difference to the first order: as a swap turns
-    the difference's sign, what is left out is of the third."""
+    the toss of a coin; ``value`` makes a score out of sums. Exact for few clusters (less swaps without a score). For others
+    ``flip_test`` of what each adds to the difference to the first order; as a swap turns its sign, the rest is of the third."""
     middle, half = (a + b).sum(axis=0) / 2, (a - b) / 2
     half = half[np.any(half != 0, axis=1)]
     observed = abs(value(a.sum(axis=0).tolist()) - value(b.sum(axis=0).tolist()))

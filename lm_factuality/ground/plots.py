@@ -4,7 +4,7 @@ theme. matplotlib is imported where something is drawn: it takes long, and every
 import io
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ _VARIABLES = {_INK: "currentColor", _LINE: "var(--line)"} | {each: f"var(--serie
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _WIDTH = 4.8  # inches; text is of a readable size both on a phone and in half a page
 _REFERENCE = {"color": _INK, "linewidth": 1, "linestyle": (0, (4, 3)), "alpha": 0.5}
+Reference = tuple[str, float] | None  # a value worth a line, and what it is called
 _AROUND = ((7, 4, "left"), (7, -11, "left"), (-7, 4, "right"), (-7, -11, "right"), (0, 9, "center"), (0, -16, "center"))
 
 
@@ -121,7 +122,7 @@ def scatter(
     points: Sequence[Point],
     *,
     by_size: bool = False,
-    reference: tuple[str, float] | None = None,
+    reference: Reference = None,
     diagonal: bool = False,
 ) -> Plot:
     """Points with intervals; a group has a marker and a colour and, ``by_size``, a line and a logarithmic axis. ``reference``: a
@@ -148,25 +149,14 @@ def scatter(
         _legend(axes)
     _label(figure, axes, points)
     listed = "; ".join(f"{point.label}: {point.x.value:.3g}, {point.y.value:.1f}" for point in points[:MOST_ROWS])
-    rows = [
-        (
-            point.label,
-            size_label(point.x.value) if by_size else f"{point.x.value:.2f}",
-            f"{point.y.value:.1f}",
-            _interval(point.y),
-        )
-        for point in points
-    ]
+    write: Callable[[float], str] = size_label if by_size else "{:.2f}".format
+    rows = [(point.label, write(point.x.value), f"{point.y.value:.1f}", _interval(point.y)) for point in points]
     columns = "Model", x_label.capitalize(), y_label.capitalize(), "95% interval"
     return Plot(figure, title, f"{y_label} over {x_label}. {listed}.", columns, rows)
 
 
 def dots(
-    title: str,
-    x_label: str,
-    rows: Sequence[tuple[str, Mapping[str, Dot]]],
-    series: Sequence[str],
-    reference: tuple[str, float] | None = None,
+    title: str, x_label: str, rows: Sequence[tuple[str, Mapping[str, Dot]]], series: Sequence[str], reference: Reference = None
 ) -> Plot:
     """A line for each row with a dot for each series; ``reference`` is a value worth a line of its own, and what it is called."""
     numbers = [(label, *(_with_interval(found.get(name)) for name in series)) for label, found in rows]

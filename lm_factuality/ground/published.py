@@ -24,8 +24,7 @@ _CERTIFICATES = ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE")  # a f
 
 @dataclass(frozen=True)
 class Source:
-    """A file in a public git repository, pinned to a commit. ``blob`` is git's id of its content, ``rows`` how many examples it
-    holds. Each benchmark declares those that it reads."""
+    """A file in a public git repository, pinned to a commit; ``blob`` is git's id of its content, ``rows`` its examples."""
 
     name: str
     repository: str

@@ -21,20 +21,8 @@ MOST_ROUNDS = 1_000  # of range()
 MOST_NESTED = 2  # loops in one another
 _FILTERS = """abs capitalize d default dictsort e escape first float int items last length list lower map max min reject
     rejectattr reverse round select selectattr sort string striptags sum title trim truncate unique upper urlencode wordcount"""
-_LENGTHENING = frozenset(
-    ["center", "encode", "expandtabs", "format", "format_map", "join", "ljust", "replace", "rjust", "translate", "zfill"]
-)
-_REFUSED = (
-    nodes.AssignBlock,
-    nodes.CallBlock,
-    nodes.Extends,
-    nodes.FilterBlock,
-    nodes.FromImport,
-    nodes.Import,
-    nodes.Include,
-    nodes.Macro,
-    nodes.NSRef,
-)
+_LENGTHENING = "center encode expandtabs format format_map join ljust replace rjust translate zfill"
+_REFUSED = ["AssignBlock", "CallBlock", "Extends", "FilterBlock", "FromImport", "Import", "Include", "Macro", "NSRef"]
 
 
 class BoundedEnvironment(SandboxedEnvironment):
@@ -68,7 +56,7 @@ class BoundedEnvironment(SandboxedEnvironment):
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """As in Jinja's sandbox, without the methods that can make a text long; of these ``replace`` and ``join`` are filters."""
-        return super().is_safe_attribute(obj, attr, value) and not (isinstance(obj, str) and attr in _LENGTHENING)
+        return super().is_safe_attribute(obj, attr, value) and not (isinstance(obj, str) and attr in _LENGTHENING.split())
 
     def wrap_str_format(self, value: Any) -> None:
         """Jinja lets ``format`` of texts through, made safe; what it makes may be as wide as its fields say."""
@@ -87,7 +75,7 @@ class _Sums(NodeTransformer):
 
 def _check(parsed: nodes.Template) -> None:
     """Raises TemplateSyntaxError if it holds what templates of a YAML have no use for."""
-    for found in parsed.find_all(_REFUSED):
+    for found in parsed.find_all(tuple(getattr(nodes, name) for name in _REFUSED)):
         raise TemplateSyntaxError(f"{type(found).__name__} is not taken in the templates of a YAML", found.lineno)
     for loop, depth in _loops(parsed, 0):
         if depth > MOST_NESTED or loop.recursive:

@@ -92,8 +92,7 @@ def _look(text: str) -> str | None:
 
 
 def refuse_secrets(arguments: Sequence[str]) -> None:
-    """Looks at a command line before anything is made of it: logs and results repeat what was asked for. Raises ConfigError: a
-    credential in it; the text says where, not what."""
+    """Looks at a command line, which logs and results repeat. Raises ConfigError: a credential in it; the text says where."""
     option = "the command line"
     for each in arguments:
         option = each.partition("=")[0] if each.startswith("--") else option

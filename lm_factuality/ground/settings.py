@@ -122,13 +122,8 @@ def _expected(about: Any, error: ErrorDetails) -> str:
 
 
 def _bounds(metadata: Sequence[Any]) -> str:
-    bounds = {
-        name: getattr(each, name)
-        for each in metadata
-        for name in ("ge", "gt", "le", "lt")
-        if getattr(each, name, None) is not None
-    }
-    shown = {name: f"{value:g}" for name, value in bounds.items()}
+    bounds = ((name, getattr(each, name, None)) for each in metadata for name in ("ge", "gt", "le", "lt"))
+    shown = {name: f"{value:g}" for name, value in bounds if value is not None}
     if "ge" in shown and "le" in shown:
         return f" from {shown['ge']} to {shown['le']}"
     words = {"ge": " of {} or more", "gt": " above {}", "le": " of {} or less", "lt": " below {}"}

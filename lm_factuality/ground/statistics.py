@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Value = Callable[[Sequence[float]], float]  # a score out of sums
 
 Z95 = 1.959963984540054  # half the width of a 95% interval, in standard errors of a normal distribution
 Z80 = 0.8416212335729143  # the quantile of a normal distribution that 80% lie below
@@ -116,16 +117,14 @@ def interval(
     return low + (high - low) * ends[0], low + (high - low) * ends[1]
 
 
-def pooled_stderr(rows: Sequence[Sequence[float]], value: Callable[[Sequence[float]], float]) -> float:
+def pooled_stderr(rows: Sequence[Sequence[float]], value: Value) -> float:
     """The bootstrap standard error of a score of pooled counts; NaN below two rows. ``rows`` have the counts of one cluster each;
     ``value`` makes the score out of their column sums. Draws for which the score is not defined are left out."""
     draws = _pooled_draws(rows, value, 1000, 0)
     return float(np.std(draws, ddof=1)) if len(rows) > 1 and len(draws) > 1 else math.nan
 
 
-def pooled_interval(
-    rows: Sequence[Sequence[float]], value: Callable[[Sequence[float]], float], resamples: int = 10_000, seed: int = 0
-) -> tuple[float, float]:
+def pooled_interval(rows: Sequence[Sequence[float]], value: Value, resamples: int = 10_000, seed: int = 0) -> tuple[float, float]:
     """The 95% percentile interval of a score of pooled counts, as ``pooled_stderr`` draws it; NaNs below two rows."""
     draws = _pooled_draws(rows, value, resamples, seed)
     if len(rows) < 2 or not len(draws):
@@ -134,9 +133,7 @@ def pooled_interval(
     return float(low), float(high)
 
 
-def _pooled_draws(
-    rows: Sequence[Sequence[float]], value: Callable[[Sequence[float]], float], resamples: int, seed: int
-) -> Floats:
+def _pooled_draws(rows: Sequence[Sequence[float]], value: Value, resamples: int, seed: int) -> Floats:
     if not rows:
         return np.array([])
     sums = _drawn_sums(np.array(rows, dtype=float), resamples, seed)
@@ -156,8 +153,7 @@ def _drawn_sums(rows: Floats, resamples: int, seed: int) -> Floats:
 
 
 class NotDefined(str):
-    """What results hold for a score that is not defined: lm_eval's own ``N/A``, since JSON has no NaN. A mean over a group of
-    tasks of which one has no score has none either."""
+    """What results hold for a score that is not defined, lm_eval's ``N/A``; a mean over tasks of which one has none has none."""
 
     def _absorb(self, other: Any) -> NotDefined:
         return self
@@ -191,8 +187,7 @@ def how_many(reasons: Sequence[Any]) -> float:
 
 
 def pooled(value: Callable[[Sequence[float]], float], has_stderr: bool = True) -> Aggregation:
-    """A score of the column sums of all rows, each the counts of one response, with its bootstrap standard error over them. Rows
-    of None or of zeros are of responses that are not counted."""
+    """A score of the column sums of rows, counts of a response each (None or zeros: none), with its bootstrap standard error."""
 
     def counted(rows: Sequence[Sequence[float] | None]) -> list[Sequence[float]]:
         return [row for row in rows if row is not None and any(row)]

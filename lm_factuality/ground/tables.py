@@ -109,10 +109,8 @@ def jsonl_rows(path: Path) -> Iterator[Record | str]:
         except ValueError as error:
             yield f"{where}: JSON that cannot be read: {error}"
         else:
-            is_row = isinstance(values, dict)
-            yield (
-                Record(where, values) if is_row else f"{where}: found a JSON {type(values).__name__}, expected an object per line"
-            )
+            wrong = f"{where}: found a JSON {type(values).__name__}, expected an object per line"
+            yield Record(where, values) if isinstance(values, dict) else wrong
     yield from problems
 
 

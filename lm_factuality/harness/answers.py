@@ -11,6 +11,7 @@ import json
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -40,10 +41,9 @@ _OTHER_FORMS = ("AnthropicChat", "SGLANGGENERATEAPI")  # clients whose replies h
 
 
 def word_answers(lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[WordAnswer]:
-    """Answers to requests with arguments (prompt, words, way, generation arguments, and the tokens to think if there are any). By
-    ``logprobs`` they are the words' log-probabilities, by ``words`` what the model writes; ``auto`` stands for log-probabilities
-    where the model has some. Raises ModelError: the model has no log-probabilities and they are asked for, its server stops
-    answering, or a chat model is sent prompts without roles."""
+    """Answers to requests with arguments (prompt, words, way, generation arguments, tokens to think if any): by ``logprobs`` the
+    words' log-probabilities, by ``words`` what the model writes, by ``auto`` log-probabilities where it has some. Raises
+    ModelError: it has none and they are asked for, its server stops answering, or a chat model is sent prompts without roles."""
     keys = [json.dumps(request.args, sort_keys=True) for request in requests]
     distinct = dict(zip(keys, requests, strict=True))
     groups: dict[str, list[str]] = {}
@@ -71,10 +71,8 @@ def _answer(lm: LM, asked: Sequence[Instance], disable_tqdm: bool) -> Sequence[W
 
 def _by_likelihood(lm: LM, asked: Sequence[Instance], disable_tqdm: bool) -> list[WordAnswer]:
     wanted = [(each, lead + word) for each in asked for word in each.args[1] for lead in _LEADS]
-    instances = [
-        Instance("scored_loglikelihood", each.doc, (each.args[0], text, None), 0, each.metadata) for each, text in wanted
-    ]
-    scored = iter(scored_loglikelihood(lm, instances, disable_tqdm))
+    asks = [Instance("scored_loglikelihood", each.doc, (each.args[0], text, None), 0, each.metadata) for each, text in wanted]
+    scored = iter(scored_loglikelihood(lm, asks, disable_tqdm))
     answers = []
     for each in asked:
         found = [[next(scored) for _ in _LEADS] for _ in each.args[1]]
@@ -188,12 +186,9 @@ class _Server:
         )(lm.amodel_call)
         turn, connector = asyncio.Semaphore(limit), TCPConnector(limit=limit, ssl=lm.verify_certificate)
         async with ClientSession(connector=connector, timeout=ClientTimeout(total=lm.timeout)) as session:
-            tasks = [
-                asyncio.ensure_future(
-                    self._one(call, session=session, sem=turn, messages=[message], cache_keys=[key], gen_kwargs=key[1])
-                )
-                for message, key in calls
-            ]
+            one = partial(self._one, call, session=session, sem=turn)
+            asks = (one(messages=[message], cache_keys=[key], gen_kwargs=key[1]) for message, key in calls)
+            tasks = list(map(asyncio.ensure_future, asks))
             try:
                 found: list[Answer] = await tqdm_asyncio.gather(*tasks, desc="asking", disable=self._disable_tqdm)
                 return found

@@ -21,8 +21,7 @@ Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]
 
 
 class Generation(Protocol):
-    """A benchmark whose generations a judge marks. ``docs`` are lm_eval's documents and ``responses`` the generations for each:
-    one text, or several where the task repeats."""
+    """A benchmark whose generations a judge marks. ``docs`` are lm_eval's documents, ``responses`` one text or more for each."""
 
     @property
     def name(self) -> str:

@@ -1,7 +1,7 @@
 """What the suite uses of lm_eval beyond the interface that its guides describe; docs/development.md lists it, and what for.
 
-Another release may have moved any of it, so each part is looked up by name, and a missing one is an error that says what to
-install instead of an AttributeError."""
+Another release may have moved any of it, so each part is looked up by name; a missing one is an error that says what to install.
+"""
 
 import pkgutil
 from importlib.metadata import version

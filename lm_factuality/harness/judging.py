@@ -74,8 +74,7 @@ class _Saved:
 
 @dataclass(frozen=True)
 class Judging:
-    """A task's judge, checked but not yet open. ``metadata`` is the task's, in which the results say what judged;
-    ``settings`` are those given of what the judge does."""
+    """A task's judge, checked, not yet open. ``metadata`` is the task's, ``settings`` are those given of what the judge does."""
 
     generation: Generation
     config: JudgeConfig

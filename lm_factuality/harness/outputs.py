@@ -28,9 +28,8 @@ class ScoredContinuation(NamedTuple):
 
 class ScoredText(NamedTuple):
     """What a model says of a text. ``logprob`` is the sum of natural log-probabilities of its tokens, None if there is none;
-    ``num_tokens`` is how many were scored, ``num_windows`` in how many pieces, ``window`` the tokens that the model saw at once,
-    which its own limit may have made fewer than asked for: all None where the tokenizer is out of reach. ``problem`` says why
-    there is no score."""
+    ``num_tokens`` is how many were scored, ``num_windows`` in how many pieces, ``window`` the tokens that the model saw at once
+    (its own limit may be lower than asked for): None where the tokenizer is out of reach. ``problem`` says why there is none."""
 
     logprob: float | None
     num_tokens: int | None

@@ -77,10 +77,8 @@ def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: boo
         return _without_tokenizer(lm, requests)
     warn_of_missing_bos(lm)
     encoder = Encoder(lm)
-    encoded: list[Encoded | ScoredContinuation] = [
-        encoder.encode(request)
-        for request in tqdm(requests, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
-    ]
+    bar = tqdm(requests, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
+    encoded = [encoder.encode(request) for request in bar]
     for task, rows in encoder.changed.items():
         listed = ", ".join(map(str, sorted(rows)[:_LISTED])) + (", ..." if len(rows) > _LISTED else "")
         said = "%s: in %d rows the prefix has other tokens alone than with a completion, which begins inside one: %s; row %d: %s"
@@ -154,15 +152,9 @@ class Encoder:
         return self.request(context_ids, continuation_ids, request, window, continuation, truncated)
 
     def request(
-        self,
-        context: list[int],
-        continuation: list[int],
-        source: Instance,
-        window: int | None,
-        text: str = "",
-        truncated: bool = False,
+        self, context: list[int], continuation: list[int], source: Instance, window: int | None, text: str, truncated: bool
     ) -> Encoded:
-        """Tokens under the name that they have in the response cache; ``text`` is that of the continuation, if it is known."""
+        """Tokens under the name that they have in the response cache; ``text`` is that of the continuation, empty if unknown."""
         about = (window, source.doc) if isinstance(self._lm, ScoresWithSources) else ()  # which decide on scores, too
         tokens = hashlib.sha256(repr((context, continuation, *about)).encode()).hexdigest()
         return Encoded((f"{self._fingerprint}, tokens {tokens}", text), context, continuation, truncated, source, window)

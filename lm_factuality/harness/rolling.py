@@ -40,10 +40,8 @@ def scored_rolling(lm: LM, instances: Sequence[Instance], disable_tqdm: bool = F
         return _without_tokenizer(lm, instances)
     requests.warn_of_missing_bos(lm)
     encoder = Encoder(lm)
-    cut = [
-        _cut(lm, encoder, instance)
-        for instance in tqdm(instances, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
-    ]
+    bar = tqdm(instances, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
+    cut = [_cut(lm, encoder, instance) for instance in bar]
     pieces = [piece for each in cut if not isinstance(each, ScoredText) for piece in each[0]]
     answers = iter(_score(lm, pieces, disable_tqdm))
     return [each if isinstance(each, ScoredText) else _sum([next(answers) for _ in each[0]], each[0], each[1]) for each in cut]
@@ -68,7 +66,7 @@ def _cut(lm: TemplateLM, encoder: Encoder, instance: Instance) -> tuple[list[Enc
         return ScoredText(None, 0, 0, longest, "the document has no tokens")
     step = longest // 2 if stride is None else min(stride, longest - 1)
     pieces = windows(lm.prefix_token_id, tokens, longest, step)
-    return [encoder.request(*piece, instance, window) for piece in pieces], longest
+    return [encoder.request(*piece, instance, window, "", False) for piece in pieces], longest
 
 
 def _score(lm: TemplateLM, pieces: Sequence[Encoded], disable_tqdm: bool) -> list[Answer]:

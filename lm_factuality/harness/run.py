@@ -55,9 +55,8 @@ class Finished:
 
 def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda finished: None) -> set[Path]:
     """Runs lm_eval with the command-line ``arguments`` that follow ``run``; returns the results files that it wrote. What came of
-    it is handed to ``show``, by the first of several processes, before the failures of judges are raised. Raises ConfigError,
-    DataError: as the module says, and for tasks that nobody knows; BackendDown: a judge could not be asked; results and
-    generations are saved."""
+    it is handed to ``show``, by the first of several processes. Raises ConfigError, DataError: as the module says, and for tasks
+    that nobody knows; BackendDown, in the end: a judge could not be asked; results and generations are saved."""
     register_models()
     sys.argv = ["lm-factuality", "run", *arguments]
     parsed = internal("lm_eval._cli:HarnessCLI")().parse_args()

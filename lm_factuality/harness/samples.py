@@ -21,8 +21,7 @@ def read_samples(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def samples_of(task: TaskResult) -> Iterator[Mapping[str, Any]]:
-    """The samples that a run kept of a task, none if it kept none. Raises DataError: as ``read_samples``, or in the end, where
-    they are not as many as the results say."""
+    """The samples that a run kept of a task, if any. Raises DataError: as ``read_samples``, or, in the end, they are too few."""
     found = 0
     for sample in read_samples(task.samples) if task.samples else ():
         found += 1

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import datasets
 from lm_eval import evaluator_utils
@@ -31,9 +30,7 @@ SPLIT = "test"
 UNSCORED = "unscored"  # the metric that counts rows without a score; their values are the reasons
 _KEPT = ("task", "task_alias", "tag")
 _SHOWN = 300  # characters of a text that a report's example shows
-_OVERRIDDEN = (
-    "download process_results aggregation higher_is_better build_all_requests construct_requests apply_filters dump_config"
-)
+_OURS = "download process_results aggregation higher_is_better build_all_requests construct_requests apply_filters dump_config"
 
 
 def _bring_stderr() -> str:
@@ -55,7 +52,7 @@ def _bring_stderr() -> str:
 
 _why_without = _bring_stderr()
 once.install()
-for _method in _OVERRIDDEN.split():
+for _method in _OURS.split():
     internal(f"lm_eval.api.task:ConfigurableTask.{_method}")  # never called under another name, ours would change nothing
 
 
@@ -64,20 +61,6 @@ class Settings(NamedTuple):
 
     own: Mapping[str, Any]
     about: Mapping[str, Any]
-
-
-class Declared(Protocol):
-    """A benchmark (``lm_factuality.benchmarks.declaration.Benchmark``), as far as its task needs it."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def prompts(self) -> Path | None: ...
-    def score(self, name: str) -> Any: ...
-    def aggregations(self, **families: Sequence[str]) -> dict[str, Aggregation]: ...
-    def higher_is_better(self, names: Sequence[str]) -> dict[str, bool]: ...
-    def wrong_metrics(self, listed: Any) -> Iterator[str]: ...
-    def certified(self, metadata: Mapping[str, Any]) -> Sequence[Any]: ...
 
 
 @dataclass(frozen=True)
@@ -97,36 +80,22 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     """A task of which the suite, and not lm_eval, reads the data: the rows come from ``read_documents``, the values of a row from
     ``row_metrics``, and how they become scores from the benchmark, which ``declared`` is."""
 
-    declared: ClassVar[Declared]
-
+    declared: ClassVar[Any]  # a Benchmark; what declares them stands above this package
     has_response_cache: ClassVar[bool] = False  # whether the run has --use_cache, which lm_eval does not tell its tasks
     passed: ClassVar[tuple[str, ...]] = ("generation_kwargs",)  # keys of the YAML that lm_eval is given as they are
     states: ClassVar[tuple[str, ...]] = ("doc_to_text", "doc_to_target")  # keys that the YAML may state, but not change
     reads: ClassVar[tuple[str, ...]]  # keys of metadata, beside those that all tasks and the bases of its class read
     instructs: ClassVar[bool] = False  # whether the model is told to do something, which a chat model wants in its template
 
-    def __init__(
-        self,
-        data_dir: str | None = None,
-        cache_dir: str | None = None,
-        download_mode: Any = None,
-        config: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Called by lm_eval with the YAML as ``config``. Raises ConfigError: the YAML states what is not so, or several samples a
-        prompt are wanted in a run with a response cache."""
+    def __init__(self, data_dir: str | None = None, cache_dir: Any = None, download_mode: Any = None, config: Any = None) -> None:
+        """Called by lm_eval with the YAML as ``config``. Raises ConfigError: it states what is not so, or cannot be run so."""
         config = dict(config or {})
         metadata = config.get("metadata") or {}
         self._data_dir: str | None = metadata.get("data_dir") or data_dir
         own, about = self.settings(config, metadata)
         self._check_statements(config, own)
-        found: dict[str, Any] = {
-            "version": 1.0,
-            **metadata,
-            "suite_version": __version__,
-            "benchmark": self.declared.kind,
-            **about,
-        }
-        fixed = {"metadata": found, "test_split": SPLIT, "num_fewshot": 0, "target_delimiter": "", "metric_list": []}
+        about = {"version": 1.0, **metadata, "suite_version": __version__, "benchmark": self.declared.kind, **about}
+        fixed = {"metadata": about, "test_split": SPLIT, "num_fewshot": 0, "target_delimiter": "", "metric_list": []}
         given = {key: config[key] for key in (*self.passed, *_KEPT) if key in config}
         super().__init__(config={**fixed, **own, **given})
         if (self.config.repeats or 1) > 1 and self.has_response_cache:
@@ -197,7 +166,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
 
     def aggregation(self) -> dict[str, Aggregation]:
         """How each metric becomes one number; why rows are unscored is kept for the end of the run."""
-        found = self.declared.aggregations(**self.families())
+        found: dict[str, Aggregation] = self.declared.aggregations(**self.families())
         if counts := found.get(UNSCORED):
             found[UNSCORED] = replace(counts, value=partial(self._count_unscored, counts.value))
         return found
@@ -216,7 +185,8 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         return metric == UNSCORED or bool(score is not None and score.label)
 
     def higher_is_better(self) -> dict[str, bool]:
-        return self.declared.higher_is_better(tuple(self.aggregation()))
+        found: dict[str, bool] = self.declared.higher_is_better(tuple(self.aggregation()))
+        return found
 
     def download(self, dataset_kwargs: Any = None, **kwargs: Any) -> None:
         """Reads the rows; called by the constructor of lm_eval's base class."""
@@ -232,9 +202,8 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         model = self.config.metadata.get("pretrained")
         has_template = bool(kwargs.get("apply_chat_template"))
         if self.instructs and model and not has_template and thinking.chat_template_of(str(model)):
-            tell_once(
-                logger, f"{self.config.task}: {model} has a chat template, but is asked without it: add --apply_chat_template"
-            )
+            advice = "has a chat template, but is asked without it: add --apply_chat_template"
+            tell_once(logger, f"{self.config.task}: {model} {advice}")
         if self.generates and (tokens := thinking.thinking_tokens(self.config.task, self.config.metadata, has_template)):
             self.config.metadata[thinking.SETTING] = tokens
         super().build_all_requests(cache_requests=False, **kwargs)

@@ -1,8 +1,7 @@
 """lm_eval models ``hf-dola`` and ``hf-contrastive``: a language model whose next token is decided by a contrast.
 
 What is contrasted is computed at the positions of ``hf-tree``'s forest that need logits, so that these models, too, share what
-requests have in common. ``generate_until`` decodes with the method: it sees what the model's own logits processors leave, and
-sampling sees what it leaves."""
+requests have in common. ``generate_until`` decodes with the method, after the model's logits processors and before sampling."""
 
 import abc
 import functools

@@ -88,9 +88,8 @@ class HFRALM(HFTree):
         }
 
     def get_model_info(self) -> dict[str, Any]:
-        """HFLM's, with the retrieval's options under ``ralm``, and for each task of this process how many rows it retrieved for
-        (``rows``), in how many the index held the evaluated article (``article_found``), and in how many that would have been
-        shown, had it not been excluded (``excluded``)."""
+        """HFLM's, with the retrieval's options under ``ralm``, and for each task of this process how many ``rows`` had a search,
+        in how many the index held the evaluated article (``article_found``) and would have shown it (``excluded``)."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for (task, _), row in self.retrieved.items():
             is_excluded = any(query["excluded"] for query in row["queries"])
@@ -205,11 +204,8 @@ class HFRALM(HFTree):
         return encoded
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
-        """lm_eval's request type, in the windows that HFLM makes, in each of which retrieved passages take room: the sum of each
-        text's log-probabilities, in nats."""
-        return self._roll(
-            requests, lambda parts, sources: self.loglikelihood_of_sources(parts, sources, [None] * len(parts), disable_tqdm)
-        )
+        """The sum of each text's log-probabilities, in nats, in HFLM's windows, in each of which retrieved passages take room."""
+        return self._roll(requests, lambda parts, of: self.loglikelihood_of_sources(parts, of, [None] * len(parts), disable_tqdm))
 
 
 def _owner(number: int, source: Instance | None) -> Owner:

@@ -156,8 +156,7 @@ class HFTree(HFLM):  # type: ignore[misc]
 
 class HFPrefixFree(HFTree):
     """``hf-tree`` with an empty context in the place of every request's own; texts without one are scored as they are. What it
-    still gets right, a benchmark gives away without its documents: by common knowledge, or by how likely a sentence sounds on its
-    own."""
+    still gets right, a benchmark gives away without its documents: by common knowledge, or by how likely a sentence sounds."""
 
     name = "hf-prefix-free"
 

@@ -33,8 +33,7 @@ Found = tuple[list[Hit], dict[Hit, str]]
 
 @dataclass(frozen=True)
 class EvaluatedDocument:
-    """What is known of the document that requests were made from: ``runs`` are the word sequences in its texts, ``pieces`` the
-    same texts in lengths that can be searched for."""
+    """What is known of the document of some requests: ``runs`` of words in its texts, ``pieces`` of them to search for."""
 
     ids: frozenset[str] = frozenset()
     titles: frozenset[str] = frozenset()

@@ -50,8 +50,7 @@ class BM25Parameters:
         """BM25 needs nothing that may be missing."""
 
     def write(self, folder: Path, passages: PassageStore) -> str:
-        """Makes the index of ``passages`` in ``folder``, or goes on with one; returns a sum of what it will find. Raises
-        DataError: no passage has a word, or the disk is full."""
+        """Makes or goes on with the index; returns a sum of what it finds. Raises DataError: no words, or the disk is full."""
         (folder / FOLDER).mkdir(exist_ok=True)
         try:
             index = _index(self.stemmer, folder / FOLDER)
@@ -107,9 +106,8 @@ class Searcher:
         return cls(index, "english")
 
     def best(self, query: str, k: int) -> Ranking:
-        """The ``k`` best texts that have a word of ``query``, best first, equal ones by number. Scores are rounded: what is equal
-        must not depend on the order that terms are summed up in. Of equals Tantivy returns any, so more are asked for until the
-        last one is worse than the ``k``-th."""
+        """The ``k`` best texts that have a word of ``query``, best first, equal ones by number. Scores are rounded: the order of
+        sums must tell no equals apart. Of these Tantivy returns any: more are asked for until one is worse than the ``k``-th."""
         terms = sorted(Counter(self._analyzer.analyze(_encodable(query))).items())
         parts = [(Query.term_query(self._index.schema, _CONTENTS, term, "freq"), float(count)) for term, count in terms]
         asked = Query.boolean_query([(Occur.Should, Query.boost_query(part, count)) for part, count in parts])

@@ -58,9 +58,8 @@ def build_index(
     """Builds an index of the passages of ``sources`` in the folder ``out`` and opens it.
 
     ``parameters`` says which kind (BM25 if None); ``words`` splits texts into passages of so many words. A build that was
-    interrupted goes on after what it has read and indexed when it is started again with the same arguments. Raises ConfigError:
-    ``out`` exists and ``overwrite`` is not set, or an argument makes no sense; DataError: a source cannot be read, or an
-    unfinished build in ``OUT.partial`` is of something else."""
+    interrupted goes on when it is started again with the same arguments. Raises ConfigError: ``out`` exists and ``overwrite`` is
+    not set, or an argument makes no sense; DataError: a source cannot be read, or ``OUT.partial`` is of something else."""
     folder, names = Path(out), fields or Fields()
     if words is not None and words < 1:
         raise ConfigError(f"words is {words}, expected at least 1 word a passage")
@@ -95,9 +94,8 @@ def _build(
     content = parameters.write(partial, store)
     store.finish()
     files = manifests.list_files(partial, _LOCK)
-    manifests.write_manifest(
-        partial, Manifest(parameters.kind, recorded, sources.records, len(store), content, files, __version__)
-    )
+    manifest = Manifest(parameters.kind, recorded, sources.records, len(store), content, files, __version__)
+    manifests.write_manifest(partial, manifest)
 
 
 def _take_up(partial: Path, plan: Mapping[str, Any], sources: Sources) -> PassageStore:

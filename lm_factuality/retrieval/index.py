@@ -89,8 +89,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def check_files(folder: Path, manifest: Manifest, sums: bool | None = None) -> None:
-    """Compares the files with the manifest: their sizes always, their sums if ``sums`` (None: if they are small). Raises
-    DataError: a file is missing, or not what was built."""
+    """Compares the files' sizes with the manifest, and sums if ``sums`` (None: if small). Raises DataError: not as built."""
     again = _AGAIN.format(folder=folder)
     for file in manifest.files:
         path = folder / file.name

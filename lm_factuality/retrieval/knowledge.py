@@ -42,8 +42,7 @@ class KnowledgeManifest:
 
 
 class Knowledge:
-    """Pages by title. Files that FActScore made have no manifest. Titles are looked up as they are, then as ``titles.spellings``
-    has them."""
+    """Pages by title, looked up as it is, then as ``spellings`` has it. Files that FActScore made have no manifest."""
 
     def __init__(self, path: str | Path) -> None:
         """Opens ``path`` for reading. Raises DataError: no SQLite file with ``documents(title, text)``, or unfinished."""
@@ -133,9 +132,8 @@ def _check_magic(path: Path) -> None:
 
 
 def split_page(text: str) -> list[str]:
-    """The passages of a page in their order, none of them empty. A passage that stands between separators stays as it is if it
-    has at most ``WORDS`` words (what white space separates). A longer one, and a page without separators, is cut after every
-    ``WORDS`` words, line breaks becoming spaces."""
+    """The passages of a page in their order, none of them empty: what stands between separators; where that has more than
+    ``WORDS`` words (by white space), or there are no separators, cut after so many, line breaks becoming spaces."""
     if SEPARATOR not in text:
         return _cut(_without_marks(text).split())
     found: list[str] = []

@@ -34,8 +34,7 @@ class Passage:
 @dataclass(frozen=True)
 class Fields:
     """The columns or keys of a source that hold a passage's parts. ``None`` stands for ``id`` and ``title`` where a source has
-    them; a row without an id gets its number, counted from 1, and a row without a title gets none. A name that is given must be
-    there."""
+    them; a row without an id gets its number, from 1, and one without a title none. A name that is given must be there."""
 
     id: str | None = None
     title: str | None = None

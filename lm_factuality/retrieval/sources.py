@@ -49,9 +49,8 @@ class FileReader:
 
 
 class DatasetReader:
-    """``hub:NAME[:CONFIG[:SPLIT]]`` (NAME may be a folder), or a folder; the split is ``train`` if none is named. A folder is
-    what ``save_to_disk`` wrote, or data files that ``load_dataset`` can read. A dataset of the Hub is read at one commit, which
-    the index's manifest names."""
+    """``hub:NAME[:CONFIG[:SPLIT]]``, or a folder (also as NAME): what ``save_to_disk`` wrote, or data files that ``load_dataset``
+    reads. The split is ``train`` if none is named. A dataset of the Hub is read at one commit, which the manifest names."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -86,15 +85,11 @@ def open_reader(source: str, names: Fields) -> Reader:
     path = Path(source)
     if source.startswith(HUB) or path.is_dir():
         return DatasetReader(source)
-    tsv = partial(tables.csv_rows, delimiter="\t")
-    of_passage = partial(tables.parquet_rows, needed=(names.text,), optional=(names.id or "id", names.title or "title"))
-    known: dict[str, tables.Reader] = {
-        ".tsv": tsv,
-        ".tsv.gz": tsv,
-        ".jsonl": tables.jsonl_rows,
-        ".jsonl.gz": tables.jsonl_rows,
-        ".parquet": of_passage,
-    }
+    tsv: tables.Reader = partial(tables.csv_rows, delimiter="\t")
+    of_passage: tables.Reader = partial(
+        tables.parquet_rows, needed=(names.text,), optional=(names.id or "id", names.title or "title")
+    )
+    known = {".tsv": tsv, ".tsv.gz": tsv, ".jsonl": tables.jsonl_rows, ".jsonl.gz": tables.jsonl_rows, ".parquet": of_passage}
     read = next((each for ending, each in known.items() if path.name.lower().endswith(ending)), None)
     if read is None:
         raise DataError(
@@ -140,8 +135,7 @@ class Sources:
             self._current, self._row = self._current + 1, 0
 
     def read_into(self, store: Store, plan: Mapping[str, Any], words: int | None) -> None:
-        """Adds what is left of the sources to ``store``, split into passages of so many ``words`` if they are given. Raises
-        DataError: a row is no passage, or there was none at all."""
+        """Adds what is left to ``store``, split by ``words`` if given. Raises DataError: a row is no passage, or none is."""
         with tqdm(initial=len(store), unit=" passages", desc="read") as bar:
             for passages in self._batches(words):
                 store.add(passages, {"plan": plan, "sources": self.state()})

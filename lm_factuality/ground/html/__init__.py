@@ -44,8 +44,7 @@ def read_asset(name: str) -> str:
 
 
 def render(template: str, **values: Any) -> Markup:
-    """The template ``PACKAGE/FILE`` with ``values``, which are escaped unless they are ``Markup``. A half of a character, which
-    JSON can hold and no file, becomes a question mark."""
+    """The template ``PACKAGE/FILE`` with ``values``, escaped unless they are ``Markup``; half a character is a question mark."""
     text = _environment().get_template(template).render(**values)
     return Markup(text.encode("utf-8", "replace").decode())  # noqa: S704  escaped by the template
 

@@ -29,8 +29,7 @@ class DoLa(Method):
     """Contrast with early exits (Chuang et al., 2024): one premature layer is static; of several, each position takes the one
     whose distribution diverges most from the final layer's, the first of equal ones. By the formula ``paper`` divergence is
     Jensen-Shannon's (section 2.2) and excluded tokens leave the softmax (section 2.3). By ``code`` it is, as in ``dola.py`` and
-    transformers, the mean of the divergences from the mixture to either distribution, and the softmax is over all tokens.
-    ``docs/models.md`` describes all options."""
+    transformers, the mean divergence from the mixture to either, and the softmax is over all tokens. See ``docs/models.md``."""
 
     method: Literal["DoLa"] = "DoLa"
     layers: str | int | list[int] = "low"
@@ -54,11 +53,8 @@ class DoLa(Method):
         return settle(final - premature, final, self.softmax, self.relative_top, self.relative_top_value, is_first)
 
     def _divergence(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        """Of distributions given as log-probabilities, shape [positions]; Jensen-Shannon's less log 2.
-
-        Many early layers hardly overlap with the last one. So near to log 2, sums around it in float32 differ by rounding alone,
-        on a GPU otherwise than on a CPU; what is missing to log 2 keeps its digits.
-        """
+        """Of distributions given as log-probabilities, shape [positions]; Jensen-Shannon's less log 2: many early layers hardly
+        overlap with the last, and near log 2 float32 has rounding alone; what is missing to it keeps its digits."""
         if self.formula == "code":
             mixture = torch.logaddexp(one, other) - math.log(2)
             return (mixture.exp() * (mixture - 0.5 * (one + other))).sum(-1)
@@ -98,8 +94,7 @@ def settle(
 def choose_layers(wanted: str | int | Sequence[int], num_layers: int, is_tied: bool) -> list[int]:
     """The layers to contrast with: numbers (``0+2+4`` on the command line), or transformers' presets for a model of
     ``num_layers``: every second one of the lower or the upper half, or of 20 in models of more than 40. Where embeddings are
-    tied, ``low`` leaves out 0, which would predict the token just read. Raises ConfigError: no such preset, a layer that the
-    model does not have, or none left."""
+    tied, ``low`` leaves out 0, which would predict the token just read. Raises ConfigError: no such preset or layer."""
     half, last = (20, num_layers - 20) if num_layers > 40 else (num_layers // 2, num_layers // 2)
     presets = {"low": range(2 if is_tied else 0, half, 2), "high": range(last, num_layers, 2)}
     try:

@@ -1,11 +1,11 @@
 """Where the weaker logits come from: the model's own early layers, or another model.
 
-Both give an engine for scoring, the logits of what it leaves beside the model's own, and what ``generate`` asks after each step.
-"""
+Both give an engine for scoring, the logits of what it leaves beside the model's own, and what ``generate`` asks at each step."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -95,15 +95,11 @@ class EarlyExits:
         """Within, every forward pass leaves in the list what ``pick`` takes from each layer's states, [batch, length, width]."""
         found = [torch.empty(0)] * len(self.layers)
 
-        def keep(place: int, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        def keep(place: int, block: torch.nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
             found[place] = pick(given[0] if given else named["hidden_states"])
 
-        handles = [
-            self._blocks[layer].register_forward_pre_hook(
-                lambda _, given, named, place=place: keep(place, given, named), with_kwargs=True
-            )
-            for place, layer in enumerate(self.layers)
-        ]
+        hooks = [(self._blocks[layer], partial(keep, place)) for place, layer in enumerate(self.layers)]
+        handles = [block.register_forward_pre_hook(hook, with_kwargs=True) for block, hook in hooks]
         try:
             yield found
         finally:

@@ -1,8 +1,7 @@
 """Blocks of a forward pass whose attention is computed at once.
 
 A GPU computes the attention of a hundred short blocks in the time that it takes to start that of one, so blocks of like size are
-filled up to the same one. A CPU starts each in no time, and would compute what fills them up.
-"""
+filled up to the same one. A CPU starts each in no time, and would compute what fills them up."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -26,9 +25,8 @@ class Batch:
     """``queries`` and ``keys``, shapes [blocks, queries] and [blocks, keys], are positions, counted from the first one of the
     stretch's path; ``ends`` the ends of the keys' subtrees, and the depths those of queries and keys.
 
-    What fills up the queries repeats the first one of the block; what fills up the keys ends before any query, so that none sees
-    it. ``is_chain`` says that all blocks are whole chains.
-    """
+    Queries are filled up with the first one of the block, keys with what ends before any query, so that none sees it.
+    ``is_chain`` says that all blocks are whole chains."""
 
     queries: Ints
     keys: Ints
@@ -39,8 +37,7 @@ class Batch:
 
 
 def before(queries: Any, keys: Any, ends: Any) -> Any:
-    """Which key comes before which query in an input, or is the query itself, shape [blocks, queries, keys]; arrays or tensors as
-    a ``Batch`` has them."""
+    """Which key comes before which query in an input, or is it, shape [blocks, queries, keys]; of arrays or tensors."""
     return (keys[:, None, :] <= queries[:, :, None]) & (queries[:, :, None] < ends[:, None, :])
 
 

@@ -93,12 +93,7 @@ class CachedEngine:
     def _past(self, length: int, copies: int) -> DynamicCache:
         if not length:
             return DynamicCache()
-        return DynamicCache(
-            [
-                (keys[:, :, :length].expand(copies, -1, -1, -1), values[:, :, :length].expand(copies, -1, -1, -1))
-                for keys, values in self._path
-            ]
-        )
+        return DynamicCache([tuple(each[:, :, :length].expand(copies, -1, -1, -1) for each in layer) for layer in self._path])
 
 
 def _chain_stop(forest: Forest, start: int, limit: int) -> int:
@@ -163,8 +158,7 @@ def read_off(
     logits: Logits, tokens: torch.Tensor, dtype: torch.dtype | None, rescore: Rescore | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probabilities in nats, shape [targets], of ``tokens``, and whether each is the likeliest token of all. The softmax is
-    taken in ``dtype``, or in the logits' own, but never in less than float32: rounding a log-probability of -10 to bfloat16 moves
-    it by up to 0.03."""
+    taken in ``dtype``, or in the logits' own, but never below float32: rounding -10 to bfloat16 moves it by up to 0.03."""
     values = logits.values
     precise = dtype or (torch.float32 if values.dtype in (torch.float16, torch.bfloat16) else values.dtype)
     rows, tokens = logits.rows.to(values.device), tokens.to(values.device)

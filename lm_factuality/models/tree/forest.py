@@ -1,9 +1,8 @@
 """Requests as a forest of tokens in which every distinct token position stands once.
 
 Two inputs that begin with the same tokens have the same hidden states there, so their common beginning is one path. The
-positions are numbered in preorder, which makes everything else plain arithmetic: the positions below j are j to end[j], so j
-comes before i in some input, or is i, just when j <= i < end[j]; any stretch of numbers can be computed in one forward pass
-if the path to its first position is at hand."""
+positions are numbered in preorder, which makes the rest arithmetic: the positions below j are j to end[j], so j comes before i in
+some input, or is i, just when j <= i < end[j]; any stretch can be computed in one pass if the path to its start is at hand."""
 
 import itertools
 from collections.abc import Sequence
@@ -58,14 +57,12 @@ class Forest:
 def plant(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -> Forest:
     """The forest of ``sequences``, of each of which the last ``num_targets`` tokens are asked for. The last token of a sequence
     is no input: nothing that follows it is asked for. Every sequence has more tokens than targets."""
-    inputs = [np.asarray(sequence[:-1], dtype=np.int64) for sequence in sequences]
+    inputs, empty = [np.asarray(sequence[:-1], dtype=np.int64) for sequence in sequences], np.empty(0, dtype=np.int64)
     # Big-endian bytes order as the numbers do, and compare at the speed of memory.
     order = sorted(range(len(inputs)), key=lambda index: inputs[index].astype(">u4").tobytes())
-    total, previous = 0, np.empty(0, dtype=np.int64)
+    total, previous = 0, empty
     path = np.empty(max(map(len, inputs), default=0), dtype=np.int64)  # positions of the current input, by depth
-    tokens: list[Ints] = []
-    depths: list[Ints] = []
-    asked: list[Ints] = [np.empty(0, dtype=np.int64)] * len(inputs)
+    tokens, depths, asked = [empty], [empty], [empty] * len(inputs)
     closed: list[tuple[Ints, int]] = []
     for index in order:
         current = inputs[index]
@@ -84,15 +81,7 @@ def plant(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -> For
     for positions, stop in closed:
         end[positions] = stop
     targets, answers = _unique_targets(sequences, num_targets, asked)
-    empty = np.empty(0, dtype=np.int64)
-    return Forest(
-        np.concatenate(tokens) if tokens else empty,
-        np.concatenate(depths) if depths else empty,
-        end,
-        targets[:, 0],
-        targets[:, 1],
-        answers,
-    )
+    return Forest(np.concatenate(tokens), np.concatenate(depths), end, targets[:, 0], targets[:, 1], answers)
 
 
 def _shared_length(first: Ints, second: Ints) -> int:
@@ -107,10 +96,8 @@ def _unique_targets(
     """The distinct (position, token) pairs, shape [targets, 2], sorted, and each sequence's indices of them."""
     if not sequences:
         return np.empty((0, 2), dtype=np.int64), ()
-    following = [
-        np.asarray(sequence[len(sequence) - count :], dtype=np.int64)
-        for sequence, count in zip(sequences, num_targets, strict=True)
-    ]
+    counts = zip(sequences, num_targets, strict=True)
+    following = [np.asarray(sequence[len(sequence) - count :], dtype=np.int64) for sequence, count in counts]
     pairs = np.stack([np.concatenate(asked), np.concatenate(following)], axis=1)
     unique, inverse = np.unique(pairs, axis=0, return_inverse=True)
     bounds = np.cumsum([len(each) for each in following])[:-1]

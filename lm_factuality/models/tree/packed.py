@@ -57,8 +57,7 @@ class _Pass:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """Of a pass on a device: queries and keys of each batch, the queries counted from the stretch's first position, and what the
-    pass has of that name."""
+    """Of a pass on a device: queries and keys of each batch, the queries counted from the stretch's start, and what it has so."""
 
     batches: list[tuple[torch.Tensor, torch.Tensor]]
     own: list[torch.Tensor]
@@ -108,8 +107,7 @@ def _attention(
 
 
 def _gather(states: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-    """Of states of shape [1, heads, positions, size] those with the ``numbers``, shape [blocks, count], as [blocks, heads, count,
-    size]."""
+    """Of states of shape [1, heads, positions, size] those of ``numbers``, [blocks, count], as [blocks, heads, count, size]."""
     found = states[0].index_select(1, numbers.reshape(-1))
     return found.view(len(found), *numbers.shape, -1).transpose(0, 1)
 
@@ -186,8 +184,7 @@ class PackedEngine:
         return stretch
 
     def run(self, forest: Forest, stretch: Stretch) -> Logits:
-        """The logits of the stretch's target positions. Raises UnsupportedModelError: the model mixes positions in other ways
-        than by attention that the interface reaches."""
+        """The logits of the stretch's targets. Raises UnsupportedModelError: positions are mixed by more than that attention."""
         own = slice(stretch.start, stretch.stop)
         device = self._model.get_input_embeddings().weight.device
         kept = np.flatnonzero(np.concatenate([forest.end[stretch.path], forest.end[own]]) > stretch.stop)

@@ -71,9 +71,8 @@ def score(
     progress: Callable[[int], None] = lambda position: None,
     rescore: Rescore | None = None,
 ) -> Scores:
-    """Computes the forest from its first position to its last; ``progress`` is told how far it has come. ``rescore`` turns logits
-    into the log-probabilities of another way of decoding. Raises UnsupportedModelError: the engine is no match for the model;
-    torch.OutOfMemoryError: a single token is too much."""
+    """Computes the forest from first position to last; ``progress`` is told how far it has come. ``rescore`` turns logits into
+    log-probabilities of another decoding. Raises UnsupportedModelError: no match; OutOfMemoryError: a token is too much."""
     logprobs = np.full(len(forest.target_tokens), np.nan)
     greedy = np.zeros(len(forest.target_tokens), dtype=np.bool_)
     engine.restart()
@@ -109,8 +108,7 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
 
 def choose_engine(model: Any, vocabulary: int, max_length: int, exits: Recorder | None = None) -> Engine | None:
     """The first engine that gives a few made-up inputs the log-probabilities that the model gives them one by one; it picks up
-    ``exits``, which need no trial of their own, since logits come out of the same states. None if none does, as with state-space
-    models, whose past is no cache of positions."""
+    ``exits``, out of whose states the logits come too. None if none does, as with state-space models."""
     if reason := _depends_on_the_batch(model.config):
         logger.info("%s", reason)
         return None
@@ -130,10 +128,8 @@ def choose_engine(model: Any, vocabulary: int, max_length: int, exits: Recorder 
                 raise
             logger.info("%s: %s: %s", getattr(make, "name", make), type(error).__name__, error)
             continue
-        worst = max(
-            float(np.max(np.abs(found.logprobs[answer] - wanted)))
-            for answer, wanted in zip(forest.answers, expected, strict=True)
-        )
+        pairs = zip(forest.answers, expected, strict=True)
+        worst = max(float(np.max(np.abs(found.logprobs[answer] - wanted))) for answer, wanted in pairs)
         if worst <= tolerance:
             return engine
         logger.info("%s: off by %.2g nats a token, more than %.2g", engine.name, worst, tolerance)

@@ -21,8 +21,7 @@ _COLUMNS = ("url", "outcome", "from_cache", "status", "final_url", "error", "fet
 class Reference:
     """What a link gave: a ``text``, or the ``error`` why there is none, in a sentence, and its ``kind`` (a key of
     ``links.KINDS``). ``final_url`` is where redirects led, ``status`` the last HTTP status (None if no server answered),
-    ``fetched_at`` a moment in UTC, ``sha256`` and ``num_bytes`` of the document after decompression, ``note`` what of it was left
-    out."""
+    ``fetched_at`` a moment in UTC, ``sha256`` and ``num_bytes`` of the decompressed document, ``note`` what was left out."""
 
     url: str
     text: str | None = None

@@ -29,9 +29,8 @@ _BLOCK = 4096  # bytes that are decompressed at a time: of many small members ea
 @dataclass(frozen=True)
 class Limits:
     """Bounds on one document. Seconds, bytes (as sent and as decompressed alike), redirects, PDF pages. ``seconds`` is for the
-    document as a whole, from the first connection to the last byte, redirects and retries included, time spent waiting for a turn
-    not. ``connect`` and ``read`` bound a connection and a pause between bytes. ``reading`` is for the extraction of its text, in
-    a process that may use ``memory`` bytes."""
+    whole document, redirects and retries included, time spent waiting for a turn not; ``connect`` and ``read`` for a connection
+    and a pause between bytes; ``reading`` for the extraction of its text, by a process that may use ``memory`` bytes."""
 
     seconds: float = 60.0
     connect: float = 10.0
@@ -134,8 +133,7 @@ def _cause(error: BaseException) -> BaseException:
 
 
 async def read_body(response: httpx.Response, most: int) -> bytes:
-    """The decompressed body, of at most ``most`` bytes both as sent and as decompressed. Raises Dead: it is larger, ends early,
-    or is encoded in another way than was asked for."""
+    """The decompressed body. Raises Dead: more than ``most`` bytes as sent or decompressed, cut off, or of another encoding."""
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "x-gzip", "deflate"):
         raise Dead("protocol", f"encoded as {encoding[:40]!r}; only {ACCEPTED} was asked for")

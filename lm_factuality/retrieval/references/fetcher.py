@@ -1,7 +1,6 @@
 """Documents from their links to their texts: robots.txt, redirects and retries, each step at its host's turn.
 
-The fetch is of pages that people cited, each asked for once, but it is still a program that asks: it keeps to robots.txt
-(RFC 9309) unless it is told otherwise."""
+Pages that people cited are each asked for once, but by a program: it keeps to robots.txt (RFC 9309) unless told otherwise."""
 
 from __future__ import annotations
 
@@ -98,8 +97,7 @@ class _Host:
 
 @dataclass
 class _Document:
-    """``url`` is the link, ``at`` where redirects have led by way of ``seen``, ``spent`` the seconds that its requests have
-    taken, ``attempt`` how often it has failed for the moment."""
+    """``at`` is where redirects have led by way of ``seen``, ``spent`` the seconds of requests, ``attempt`` counts failures."""
 
     url: str
     at: str
@@ -194,19 +192,17 @@ class Fetcher:
     def _fail(self, document: _Document, dead: Dead, host: _Host) -> Reference | None:
         """None, with ``host`` left alone for a while, where another attempt may help and is wanted; else a dead reference."""
         wait = 2.0**document.attempt if dead.wait is None else dead.wait
-        sentence = dead.sentence
+        why = dead.sentence
         if dead.is_transient and document.attempt < self._manners.retries:
             if wait > self._manners.longest_wait:
-                sentence += f"; the server asks to be left alone for {wait:.0f} s, more than is waited for"
+                why += f"; the server asks to be left alone for {wait:.0f} s, more than is waited for"
             elif document.spent < self._limits.seconds:
                 document.attempt += 1
                 host.ready = max(host.ready, time.monotonic() + wait)
                 return None
         elif document.attempt:
-            sentence += f", {document.attempt + 1} times"
-        return Reference(
-            document.url, kind=dead.kind, error=sentence, final_url=document.at, status=dead.status, fetched_at=_now()
-        )
+            why += f", {document.attempt + 1} times"
+        return Reference(document.url, kind=dead.kind, error=why, final_url=document.at, status=dead.status, fetched_at=_now())
 
 
 def _now() -> str:
@@ -224,8 +220,7 @@ class Robots:
         self._locks: dict[str, anyio.Lock] = defaultdict(anyio.Lock)
 
     async def check(self, url: str) -> float:
-        """The seconds between two requests that the origin of ``url`` asks for, at most 30; 0 if it does not say. Raises Dead: it
-        does not want ``url`` to be fetched, or cannot be reached."""
+        """The seconds between two requests that the origin asks for, 0 to 30. Raises Dead: it refuses, or cannot be reached."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         async with self._locks[origin]:

@@ -167,9 +167,8 @@ def bad_status(status: int, headers: Mapping[str, str]) -> Dead:
 
 
 def why_forbidden(address: Address) -> str | None:
-    """What is wrong with connecting to ``address``, in a word or two; None if it is a public one. An IPv4 address inside an IPv6
-    one counts as what it is: a NAT64 or 6to4 address leads to the embedded one, and an IPv4-mapped one, which no public name has,
-    is always refused."""
+    """What is wrong with connecting to ``address``, in a word or two; None if it is a public one. A NAT64 or 6to4 address counts
+    as the IPv4 address that it leads to; an IPv4-mapped one, which no public name has, is always refused."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return "IPv4-mapped"
@@ -218,8 +217,6 @@ async def resolve(host: str, port: int, allowed: frozenset[Endpoint], seconds: f
         why = why_forbidden(address)
         if why and (address, port) not in allowed:
             named = str(address) if host == str(address) else f"{host} is {address}"
-            shown = f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
-            raise Dead(
-                "forbidden address", f"{named}, a forbidden address ({why}); if you run that server: --allow-address {shown}"
-            )
+            at = f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
+            raise Dead("forbidden address", f"{named}, a forbidden address ({why}); if you run that server: --allow-address {at}")
     return addresses
