@@ -69,7 +69,6 @@ def retrieve(parsed: argparse.Namespace) -> int:
 
 
 def cite(parsed: argparse.Namespace) -> int:
-    """Judges, writes both files and prints the table."""
     if parsed.batch_size < 1:
         raise ConfigError(f"--batch-size {parsed.batch_size}: expected 1 or more")
     split = find_splitter(parsed.sentences)
@@ -111,7 +110,6 @@ def _print_citations(summary: dict[str, Any], about: dict[str, Any]) -> None:
 
 
 def page(parsed: argparse.Namespace) -> int:
-    """Reads the verdicts and writes the page."""
     lines = read_lines(parsed.verdicts)
     if not lines:
         raise DataError(f"{parsed.verdicts}: no verdicts; make them with: lm-factuality judge ambigbio ... --out DIR")

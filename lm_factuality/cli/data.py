@@ -18,14 +18,13 @@ from lm_factuality.ground.settings import read_settings
 from lm_factuality.retrieval.references.cache import ReferenceCache, Report
 from lm_factuality.retrieval.references.connection import Network
 from lm_factuality.retrieval.references.fetcher import Manners, fetch_references
-from lm_factuality.retrieval.references.links import collect_links, parse_endpoint, read_urls
+from lm_factuality.retrieval.references.links import UNREACHED, collect_links, parse_endpoint, read_urls
 
 _AGENT = f"lm-factuality/{__version__} (factuality research; asks once for each page that a data set cites)"
 _SHOWN = 20  # entries that are no links
 
 
 def data(parsed: argparse.Namespace) -> int:
-    """``data ls``, ``data fetch`` or ``data verify``."""
     known = all_sources()
     names = [found for name in parsed.names for found in fnmatch.filter(known, name) or [name]] or list(known)
     sources = [find_source(name) for name in dict.fromkeys(names)]
@@ -62,7 +61,6 @@ def _fetch_or_verify(parsed: argparse.Namespace, source: Source) -> str:
 
 
 def data_fetch_references(parsed: argparse.Namespace) -> int:
-    """Fetches, prints counts by outcome, writes the report."""
     if parsed.report:
         if parsed.report.suffix.lower() != ".json":
             raise ConfigError(f"--report {parsed.report}: expected a name that ends in .json, which it is")
@@ -90,6 +88,6 @@ def data_fetch_references(parsed: argparse.Namespace) -> int:
         notes.append(f"{dead} links are dead; {parsed.report or '--report FILE'} lists them")
     counts = [(name, f"{new:,}", f"{old:,}", meaning) for name, new, old, meaning in report.counts()]
     print_table(f"{source}: {len(links.urls):,} links", ("outcome", "#this run", "#from cache", "meaning"), counts, notes)
-    if not report.was_anything_reached:
+    if all(reference.kind in UNREACHED for reference, _ in found):
         raise DataError("no server was reached: check the links and the network, then run the same command with --retry-dead")
     return 0

@@ -3,9 +3,8 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, TypeVar
+from textwrap import shorten
 
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -17,18 +16,12 @@ from lm_factuality.retrieval.index import check_files, read_manifest
 from lm_factuality.retrieval.knowledge import Knowledge
 from lm_factuality.retrieval.passages import parse_fields
 
-Built = TypeVar("Built")
-_MOST = 120  # characters of a passage in a table
-
-
-def from_sources(build: Callable[..., Built], parsed: argparse.Namespace, **options: Any) -> Built:
-    """What ``build`` makes of the sources that are named."""
-    fields = parse_fields(parsed.fields) if parsed.fields else None
-    return build(parsed.sources, parsed.out, fields=fields, overwrite=parsed.overwrite, **options)
+_MOST = 124  # characters of a passage in a table
 
 
 def index_build(parsed: argparse.Namespace) -> int:
-    built = from_sources(build_index, parsed, parameters=_parameters(parsed), words=parsed.words)
+    fields, parameters = parsed.fields and parse_fields(parsed.fields), _parameters(parsed)
+    built = build_index(parsed.sources, parsed.out, parameters, words=parsed.words, fields=fields, overwrite=parsed.overwrite)
     sys.stdout.write(f"{parsed.out}: {len(built):,} passages, index {built.identity}\n")
     return 0
 
@@ -76,21 +69,18 @@ def index_query(parsed: argparse.Namespace) -> int:
             found = [{"number": hit.number, "score": hit.score, **asdict(hit.passage)} for hit in hits]
             sys.stdout.write(json.dumps({"query": query, "hits": found}, ensure_ascii=False) + "\n")
         else:
-            rows = [
-                (str(i), f"{hit.score:.4f}", hit.passage.id, hit.passage.title, _shortened(hit.passage.text))
-                for i, hit in enumerate(hits, start=1)
-            ]
+            rows = []
+            for rank, hit in enumerate(hits, start=1):
+                text = shorten(hit.passage.text, _MOST, placeholder=" ...")
+                rows.append((str(rank), f"{hit.score:.4f}", hit.passage.id, hit.passage.title, text))
             notes = [] if hits else ["No passage has a word of the query."]
             print_table(query, ("#rank", "#score", "id", "title", "text"), rows, notes)
     return 0
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _MOST else f"{text[:_MOST].rsplit(' ', 1)[0]} ..."
-
-
 def knowledge_build(parsed: argparse.Namespace) -> int:
-    built = from_sources(build_knowledge, parsed)
+    fields = parsed.fields and parse_fields(parsed.fields)
+    built = build_knowledge(parsed.sources, parsed.out, fields=fields, overwrite=parsed.overwrite)
     assert built.manifest is not None
     sys.stdout.write(f"{parsed.out}: {len(built):,} pages of {built.manifest.rows:,} rows, knowledge {built.identity}\n")
     return 0

@@ -21,30 +21,22 @@ from lm_factuality.ground.files import write_json, write_lines
 from lm_factuality.harness.generation import Generation, Samples, read_samples, refuse_unable
 
 _OPTIONS = ("knowledge", "linking", "facts", "protocol")  # settings
-_COLUMNS = (
-    "step",
-    "#requests",
-    "#distinct",
-    "#on disk",
-    "#to send",
-    "#at most",
-    "#prompt tokens",
-    "#generated at most",
-    "#USD estimated",
-    "#USD at most",
-)
+_COUNTED = ("step", "#requests", "#distinct", "#on disk", "#to send", "#at most", "#prompt tokens", "#generated at most")
 
 _LIMITED = {"files": "--data", "sample": "--sample", "rows": "--rows", "claims": "--claims", "prompts": "--prompts"}
 
 
 def judge(parsed: argparse.Namespace) -> int:
-    """Judges, writes both files and prints the table."""
     config = load_judge_config(parsed.judge)
     if parsed.max_cost is not None:
         config = dataclasses.replace(config, max_cost=parsed.max_cost)
     generation = _find_generation(parsed)
     refuse_unable(config, generation)
-    samples = _read(parsed, generation)
+    if parsed.samples:
+        samples = read_samples(parsed.samples, generation)
+    else:
+        found = read_generations(parsed.generations)
+        samples = Samples(tuple(map(to_doc, found)), tuple((each.output,) for each in found))
     with Judge.open(config, parsed.store) as opened:
         if parsed.dry_run:
             print_plans(parsed.task, config.name, generation.plan(opened, samples.docs, samples.responses))
@@ -100,14 +92,6 @@ def _metadata(text: str) -> dict[str, Any]:
         raise ConfigError(f"--metadata: {text!r} cannot be read: {error}; expected KEY=VALUE,... or JSON") from error
 
 
-def _read(parsed: argparse.Namespace, generation: Generation) -> Samples:
-    if parsed.samples:
-        return read_samples(parsed.samples, generation)
-
-    found = read_generations(parsed.generations)
-    return Samples(tuple(to_doc(each) for each in found), tuple((each.output,) for each in found))
-
-
 def certify(parsed: argparse.Namespace) -> int:
     """Has the judge decide what is known, writes the certificate, prints it beside judges that do not read."""
     config = load_judge_config(parsed.judge)
@@ -131,7 +115,6 @@ def certify(parsed: argparse.Namespace) -> int:
 
 
 def _wanted(parsed: argparse.Namespace, setting: Certifiable, known: Mapping[str, Certifiable]) -> Wanted:
-    """Raises ConfigError: an option that means nothing in this setting."""
     given = Wanted(parsed.data_dir, tuple(parsed.data or ()), parsed.sample, parsed.rows, parsed.claims, parsed.prompts)
     for name, option in _LIMITED.items():
         if getattr(given, name) not in (None, (), False) and name not in setting.takes:
@@ -161,4 +144,4 @@ def print_plans(what: str, judge: str, steps: Sequence[tuple[str, Plan]]) -> Non
         "At most: with as many answers asked for once more, and facts as short, as can be, if the judge need not think longer."
     )
     notes = [f"Prompt tokens: {counted}. Nothing was sent.", bounded, total]
-    print_table(f"{what}, judged by {judge}: what would be asked", _COLUMNS, rows, notes)
+    print_table(f"{what}, judged by {judge}: what would be asked", (*_COUNTED, "#USD estimated", "#USD at most"), rows, notes)

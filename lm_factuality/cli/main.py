@@ -49,7 +49,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def completion(parsed: argparse.Namespace) -> int:
-    """Prints the script."""
     import shtab
 
     from factor_gen.cli import build_parser as generator_parser
@@ -103,7 +102,6 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
 
 def _add(parsers: Any, name: str, has_options: bool = True) -> argparse.ArgumentParser:
-    """The parser of a command, or of an action below it."""
     line, shown = _ABOUT[name]["help"], _ABOUT[name].get("examples", "")
     parser: argparse.ArgumentParser = parsers.add_parser(
         name.rpartition(" ")[2],

@@ -92,7 +92,6 @@ def _tasks_of_sheet(parsed: argparse.Namespace) -> list[tuple[ResultsFile, TaskR
 
 
 def people_correct(parsed: argparse.Namespace) -> int:
-    """Writes a file beside each of the sheet's results, and prints what is in it."""
     found = _tasks_of_sheet(parsed)
     for file, correction in [(file, correct(task, parsed.key, parsed.labels)) for file, task in found]:
         written = write_correction(correction, file.path)

@@ -31,7 +31,6 @@ def report(parsed: argparse.Namespace) -> int:
 
 
 def compare(parsed: argparse.Namespace) -> int:
-    """Prints the tables and draws the plots that ``parsed`` asks for."""
     figures = read_published(parsed.figures) if parsed.figures else []
     if not (parsed.results or figures):
         raise ConfigError("nothing to compare: give results of lm_eval, or published figures by --with")

@@ -133,7 +133,6 @@ def _about(config: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def quickstart(parsed: argparse.Namespace) -> int:
-    """Runs both parts and prints a table of each."""
     os.environ.setdefault("LMEVAL_LOG_LEVEL", "WARNING")
     from lm_factuality.ground.console import interval, print_table, shown
     from lm_factuality.sample.quickstart import PAGE, TASK, judge_sample, quickstart

@@ -25,7 +25,6 @@ _SHOWN = 3  # pairs of which the screen tells what the judge said
 
 
 def verify(parsed: argparse.Namespace) -> int:
-    """Reads the pairs, asks the judge, writes the verdicts and prints how many there are of each."""
     config = load_judge_config(parsed.judge)
     if parsed.max_cost is not None:
         config = dataclasses.replace(config, max_cost=parsed.max_cost)
@@ -74,7 +73,6 @@ def _read(path: Path) -> list[tuple[dict[str, Any], Pair]]:
 
 
 def _parse(content: Any) -> tuple[dict[str, Any], Pair]:
-    """Raises ValueError: says what is wrong with the line."""
     if not isinstance(content, dict):
         raise ValueError(f"found {type(content).__name__}, expected an object with claim and passages")  # noqa: TRY004
     for key, kind, what in (("claim", str, "a text"), ("passages", list, "a list of texts, or of objects with text and title")):

@@ -174,9 +174,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 @contextmanager
 def whole_folder(out: Path, mark: str) -> Iterator[Path]:
     """A folder to write to, which becomes ``out`` when the block ends without an error. ``mark`` is the name of a file that every
-    folder of this kind has: an earlier ``out`` with that file in it, or an empty one, is replaced.
-
-    A link stands for the folder that it leads to. Raises DataError: ``out`` is something else, or cannot be written."""
+    folder of this kind has: an earlier ``out`` with that file in it, or an empty one, is replaced. A link stands for the folder
+    that it leads to. Raises DataError: ``out`` is something else, or cannot be written."""
     out = Path(os.path.realpath(out))
     if out.exists() and not (out.is_dir() and (not any(out.iterdir()) or (out / mark).is_file())):
         what = f"a folder without {mark}, so not made by this command" if out.is_dir() else "not a folder"

@@ -90,7 +90,6 @@ def _counted(sizes: NDArray[np.int_], total: int) -> float:
 
 
 def _all_sums(rows: Floats) -> Floats:
-    """The column sums for every choice of the rows' signs."""
     sums = np.zeros((1, rows.shape[1]))
     for row in rows:
         sums = np.concatenate([sums + row, sums - row])

@@ -155,11 +155,10 @@ class _Drawn:
         return min(1.0, max(0.0, float(left @ together) / squares)) if squares > 0 else 0.0
 
     def error(self, slope: Floats, weight: float, is_tuned: bool) -> tuple[float, float]:
-        """The standard error to the first order, and how many of it a 95% interval reaches to each side.
-
-        Labels vary by what they are from each other, over their number less one, and wider by their leverage on lambda (as in the
-        HC3 estimator of regressions). Student's t has the degrees of freedom that a variance of so many values with so long tails
-        has (Satterthwaite's, with the kurtosis), of that part of the variance which comes from drawing labels. That labels of a
+        """The standard error to the first order, and how many of it a 95% interval reaches to each side. Labels vary by what they
+        are from each other, over their number less one, and wider by their leverage on lambda (as in the HC3 estimator of
+        regressions). Student's t has the degrees of freedom that a variance of so many values with so long tails has
+        (Satterthwaite's, with the kurtosis), of that part of the variance which comes from drawing labels. That labels of a
         stratum do not differ from the judge does not mean that none would: their variance is at least what it were if one more
         had differed, as much as labels do from each other."""
         means, deviations = self._centred((self.people - weight * self.judged) @ slope)

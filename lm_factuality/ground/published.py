@@ -90,7 +90,6 @@ def blob_id(path: Path) -> str:
 
 def locate(source: Source, data_dir: str | Path | None = None) -> Located:
     """The file of ``source``: in ``data_dir`` (or ``LM_FACTUALITY_DATA``) if one is named, else from the cache, else downloaded.
-
     A file in a folder that the user names is taken as it is; ``Located.is_upstream`` says whether it is the published one. Raises
     DataError: the named folder has no such file, or there is neither a file nor a way to download it."""
     folder = data_dir or os.environ.get("LM_FACTUALITY_DATA")
@@ -103,13 +102,10 @@ def locate(source: Source, data_dir: str | Path | None = None) -> Located:
             )
         located = Located(source, path, blob_id(path))
         if not located.is_upstream:
-            logger.warning(
-                "%s: %s is not the published file (git blob %s, expected %s); its results are not comparable with published ones",
-                source.name,
-                path,
-                located.blob,
-                source.blob,
+            said = (
+                "%s: %s is not the published file (git blob %s, expected %s); its results are not comparable with published ones"
             )
+            logger.warning(said, source.name, path, located.blob, source.blob)
         return located
     return Located(source, fetch(source), source.blob)
 

@@ -45,11 +45,10 @@ TASK = Form("{key}: found {found}, {text}", "{section}: unknown key {name!r}")
 
 
 def read_settings(model: type[Model], content: Any, where: str, form: Form = PLAIN) -> Model:
-    """``content``, as YAML or JSON has it, as a ``model``: a ``BaseModel`` or a dataclass. ``where`` is the file.
-
-    What is expected follows from the type of a field, unless ``Field(description=...)`` says it in better words. A validator of
-    the model raises ``ValueError``. A text such as ``expected a name`` stands after what was found (``FILE: KEY is 3; expected a
-    name``), any other one after the key (``FILE: KEY needs prices``). Raises ConfigError: all that is wrong, a line each."""
+    """``content``, as YAML or JSON has it, as a ``model``: a ``BaseModel`` or a dataclass. ``where`` is the file. What is
+    expected follows from the type of a field, unless ``Field(description=...)`` says it in better words. A validator of the model
+    raises ``ValueError``. A text such as ``expected a name`` stands after what was found (``FILE: KEY is 3; expected a name``),
+    any other one after the key (``FILE: KEY needs prices``). Raises ConfigError: all that is wrong, a line each."""
     try:
         return TypeAdapter(model).validate_python(content, context={"where": where})
     except ValidationError as error:

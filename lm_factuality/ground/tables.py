@@ -51,16 +51,9 @@ def read_table(path: Path, otherwise: Reader | None = None) -> Table:
         raise DataError(f"{path}: ends in {path.suffix!r}, expected one of {', '.join(FORMATS)}")
     if not path.is_file():
         raise DataError(f"{path}: no such file")
-    records: list[Record] = []
-    problems: list[str] = []
-    for each in reader(path):
-        if isinstance(each, str):
-            problems.append(each)
-        else:
-            records.append(each)
-    if not records and not problems:
-        problems = [f"{path}: no rows; expected at least one"]
-    return Table(tuple(records), tuple(problems))
+    found = list(reader(path)) or [f"{path}: no rows; expected at least one"]
+    problems = tuple(each for each in found if isinstance(each, str))
+    return Table(tuple(each for each in found if isinstance(each, Record)), problems)
 
 
 def csv_rows(path: Path, repeated_columns: bool = False, delimiter: str = ",") -> Iterator[Record | str]:
@@ -135,10 +128,9 @@ def parquet_rows(path: Path, needed: Sequence[str] = (), optional: Sequence[str]
 
 
 def write_table(path: Path, records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
-    """Writes the columns ``names`` of all records; the ending of ``path`` names the format, one of ``FORMATS``.
-
-    In CSV lists and mappings are JSON; in JSONL each record has the columns that it came with. Raises DataError: the folder
-    cannot be written, or Parquet cannot hold the values."""
+    """Writes the columns ``names`` of all records; the ending of ``path`` names the format, one of ``FORMATS``. In CSV lists and
+    mappings are JSON; in JSONL each record has the columns that it came with. Raises DataError: the folder cannot be written, or
+    Parquet cannot hold the values."""
     if path.suffix.lower() == ".parquet":
         import pyarrow
         import pyarrow.parquet

@@ -62,7 +62,8 @@ def read_output(written: str) -> Output:
         elif kind == "closes" and (thought == number or (not thought and _THOUGHTS[int(number)].get("alone", True))):
             if not thought:
                 spans.clear()
-            start, thought, has_thought = _after(written, mark.end()), "", True
+            opening = _ANSWER_OPENS.match(written, mark.end())
+            start, thought, has_thought = opening.end() if opening else mark.end(), "", True
         elif kind == "between" and not thought:
             spans.append((start, mark.start()))
             start = mark.end()
@@ -70,11 +71,6 @@ def read_output(written: str) -> Output:
         closing = _ANSWER_CLOSES.search(written, start) if has_thought else None
         spans.append((start, closing.start() if closing else len(written)))
     return Output(written, tuple((begin, end) for begin, end in spans if begin < end), bool(thought))
-
-
-def _after(written: str, position: int) -> int:
-    found = _ANSWER_OPENS.match(written, position)
-    return found.end() if found else position
 
 
 def without_thinking(written: str) -> str | None:

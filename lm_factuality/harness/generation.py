@@ -92,9 +92,8 @@ class _Line:
 
 
 def read_samples(paths: Sequence[Path], generation: Generation) -> Samples:
-    """The samples of all files together; more than one file is what a run in several processes leaves.
-
-    A file that holds its samples once for each filter counts once. Raises DataError: every line that cannot be used, and why."""
+    """The samples of all files together; more than one file is what a run in several processes leaves. A file that holds its
+    samples once for each filter counts once. Raises DataError: every line that cannot be used, and why."""
     found: list[_Line] = []
     parse = partial(_parse, generation, {})
     for path in paths:

@@ -46,6 +46,7 @@ class _Run:
 
 
 _run = _Run()
+_Saved = tuple[Path, str]  # where the generations of one process are, and a hash of their documents
 
 
 def begin_run(output_path: str | None, only_predicts: bool = False) -> None:
@@ -62,14 +63,6 @@ def raise_failures() -> None:
     """Raises BackendDown: there are failures."""
     if _run.failures:
         raise BackendDown("\n".join(_run.failures))
-
-
-@dataclass(frozen=True)
-class _Saved:
-    """The generations of one process: where they are, and a hash of their documents."""
-
-    path: Path
-    digest: str
 
 
 @dataclass(frozen=True)
@@ -121,7 +114,7 @@ class Judging:
     def _advice(self, failure: str, saved: Sequence[_Saved]) -> str:
         """What happened, and what judges the generations without the model. Processes that had the same documents, as lm_eval
         leaves them where it does not share the work out, count once."""
-        files = list({each.digest: str(each.path) for each in reversed(saved)}.values())[::-1]
+        files = list({digest: str(path) for path, digest in reversed(saved)}.values())[::-1]
         store = ["--store", str(self.store)] if self.store else []
         out = str(Path(files[0]).with_suffix(""))
         settings = ["--metadata", json.dumps(self.settings)] if self.settings else []
@@ -137,7 +130,7 @@ def _save(task: str, docs: Sequence[Mapping[str, Any]], responses: Sequence[Sequ
     rank = f"_rank{os.environ.get('RANK', '0')}" if _world_size() > 1 else ""
     path = (_run.folder or cache_folder()) / "generations" / f"{task}_{now}{rank}.jsonl"
     write_lines(path, (to_line(doc, texts) for doc, texts in zip(docs, responses, strict=True)))
-    return _Saved(path, hashlib.sha256("\n".join(to_line(doc, []) for doc in docs).encode()).hexdigest())
+    return path, hashlib.sha256("\n".join(to_line(doc, []) for doc in docs).encode()).hexdigest()
 
 
 class JudgingFilter(Filter):  # type: ignore[misc]

@@ -67,14 +67,12 @@ class Corrected:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """One task of a results file.
-
-    ``kind`` is the benchmark that it is a task of (``lm_factuality.benchmarks``), or ``OTHER``.
+    """One task of a results file. ``kind`` is the benchmark that it is a task of (``lm_factuality.benchmarks``), or ``OTHER``.
     ``metrics`` and ``stderrs`` are by the metric's name without lm_eval's filter (``factor_acc``, not ``factor_acc,none``),
     shares as shares, not per cent; a standard error that lm_eval gives as "N/A" is absent. ``num_samples`` is how many documents
     the task has, ``effective`` how many were run. ``metadata`` is the task's own, with its data, window, protocol and judge;
-    ``config`` is the whole config, of which it is a part. ``samples`` is the file with the samples, None where the run kept
-    none; ``limit`` is lm_eval's ``--limit``, None for a whole run. ``corrected`` are the scores that people's labels correct."""
+    ``config`` is the whole config, of which it is a part. ``samples`` is the file with the samples, None where the run kept none;
+    ``limit`` is lm_eval's ``--limit``, None for a whole run. ``corrected`` are the scores that people's labels correct."""
 
     task: str
     kind: str
@@ -92,13 +90,12 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class ResultsFile:
-    """One ``results_*.json``.
-
-    ``model`` is the model as lm_eval names it; ``variant`` is what makes another model of the same name (a revision, a backend
-    that does more than score), empty for none; ``backend`` is lm_eval's ``--model``. ``revision`` is the commit where lm_eval
-    knows it, otherwise the name that was asked for; ``dtype`` is such as ``float32``. ``date`` is the start of the run in seconds
-    since 1970, ``date_text`` what the file's name ends with, which the samples share. ``versions`` has those of ``lm_eval``,
-    ``transformers`` and ``suite`` (of the first of the suite's tasks). ``content`` is the whole file."""
+    """One ``results_*.json``. ``model`` is the model as lm_eval names it; ``variant`` is what makes another model of the same
+    name (a revision, a backend that does more than score), empty for none; ``backend`` is lm_eval's ``--model``. ``revision`` is
+    the commit where lm_eval knows it, otherwise the name that was asked for; ``dtype`` is such as ``float32``. ``date`` is the
+    start of the run in seconds since 1970, ``date_text`` what the file's name ends with, which the samples share. ``versions``
+    has those of ``lm_eval``, ``transformers`` and ``suite`` (of the first of the suite's tasks). ``content`` is the whole
+    file."""
 
     path: Path
     content: Mapping[str, Any]

@@ -23,9 +23,8 @@ _tried: WeakSet[LM] = WeakSet()
 
 
 def try_prefix_cache(lm: TemplateLM, prompts: Iterable[list[int]]) -> None:
-    """Asks for the longest of ``prompts``, in tokens, when vLLM has seen them and when it has not; once for each model.
-
-    Several replicas, which vLLM starts for each batch, are started without a cache. Raises ModelError: the answers differ."""
+    """Asks for the longest of ``prompts``, in tokens, when vLLM has seen them and when it has not; once for each model. Several
+    replicas, which vLLM starts for each batch, are started without a cache. Raises ModelError: the answers differ."""
     arguments = getattr(lm, "model_args", {})
     if lm in _tried or arguments.get("enable_prefix_caching") is False:
         return

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
@@ -27,6 +27,9 @@ from lm_factuality.harness.prefix_cache import try_prefix_cache
 logger = logging.getLogger(__name__)
 
 REQUEST_TYPE = "scored_loglikelihood"
+OF_SOURCES = "loglikelihood_of_sources"
+"""A method of models whose scores depend on more than a request's tokens, such as the document it was made from: as
+``_loglikelihood_tokens``, told what each request was made from, and its window, which is all that they may show themselves."""
 
 _SERVER_CHUNK = 64  # requests that are sent again one by one if one of them fails
 _LISTED, _SEAM = 20, 12  # rows, and characters on either side, of texts whose tokens are others where they are joined
@@ -51,22 +54,6 @@ class Encoded:
     truncated: bool
     source: Instance | None = None
     window: int | None = None
-
-
-@runtime_checkable
-class ScoresWithSources(Protocol):
-    """A model whose scores depend on more than a request's tokens, such as on which document it was made from, and which may show
-    itself more than these, though no more than the window."""
-
-    def loglikelihood_of_sources(
-        self,
-        requests: Sequence[tuple[tuple[str, str] | None, list[int], list[int]]],
-        sources: Sequence[Instance | None],
-        windows: Sequence[int | None],
-        disable_tqdm: bool = False,
-    ) -> list[tuple[float, bool]]:
-        """As ``_loglikelihood_tokens``, told what each request was made from, and its window."""
-        ...
 
 
 def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[ScoredContinuation]:
@@ -155,7 +142,7 @@ class Encoder:
         self, context: list[int], continuation: list[int], source: Instance, window: int | None, text: str, truncated: bool
     ) -> Encoded:
         """Tokens under the name that they have in the response cache; ``text`` is that of the continuation, empty if unknown."""
-        about = (window, source.doc) if isinstance(self._lm, ScoresWithSources) else ()  # which decide on scores, too
+        about = (window, source.doc) if hasattr(self._lm, OF_SOURCES) else ()  # which decide on scores, too
         tokens = hashlib.sha256(repr((context, continuation, *about)).encode()).hexdigest()
         return Encoded((f"{self._fingerprint}, tokens {tokens}", text), context, continuation, truncated, source, window)
 
@@ -249,9 +236,9 @@ def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
     if not encoded:
         return []
     tokens = [(each.key, each.context, each.continuation) for each in encoded]
-    if isinstance(lm, ScoresWithSources):
-        sources, windows = [each.source for each in encoded], [each.window for each in encoded]
-        return lm.loglikelihood_of_sources(tokens, sources, windows, disable_tqdm)
+    if of_sources := getattr(lm, OF_SOURCES, None):
+        found: list[Any] = of_sources(tokens, [each.source for each in encoded], [each.window for each in encoded], disable_tqdm)
+        return found
     if is_a(lm, "HFLM") and getattr(lm, "engine", None) is None and lm.softmax_dtype is None:
         dtype = str(getattr(lm.model, "dtype", "")).removeprefix("torch.")
         if dtype in ("bfloat16", "float16"):

@@ -61,7 +61,10 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
     sys.argv = ["lm-factuality", "run", *arguments]
     parsed = internal("lm_eval._cli:HarnessCLI")().parse_args()
     parsed.config = str(find_config(Path(parsed.config))) if parsed.config else None
-    given = _Options(parsed, _config_file(parsed.config))
+    configured = read_config(Path(parsed.config)) if parsed.config else {}
+    if not isinstance(configured, dict):
+        raise ConfigError(f"{parsed.config}: found a {type(configured).__name__}, expected a mapping of lm_eval's options")
+    given = _Options(parsed, configured)
     _refuse_secrets(given)
     tasks = [task for listed in given.texts("tasks") for task in listed.split(",") if task]
     arguments_of_model, metadata = given.mapping("model_args"), given.mapping("metadata")
@@ -158,13 +161,6 @@ def _is_for_readers(key: str, value: Any, is_shown: Callable[[str], bool]) -> bo
     name, comma, _ = key.partition(",")
     is_number = number_of(value) is not None
     return not comma or (is_number and is_shown(name.removesuffix("_stderr")))
-
-
-def _config_file(path: str | None) -> dict[str, Any]:
-    loaded = read_config(Path(path)) if path else {}
-    if not isinstance(loaded, dict):
-        raise ConfigError(f"{path}: found a {type(loaded).__name__}, expected a mapping of lm_eval's options")
-    return loaded
 
 
 @dataclass(frozen=True)

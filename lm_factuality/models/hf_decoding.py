@@ -9,23 +9,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from tqdm import tqdm
 from transformers import AutoTokenizer, LogitsProcessorList
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import read_settings
-from lm_factuality.models.decoding.methods import Contrastive, DoLa, Method, choose_layers
-from lm_factuality.models.decoding.sources import Amateur, EarlyExits
+from lm_factuality.models.decoding import Amateur, Contrastive, DoLa, EarlyExits, Method, choose_layers
 from lm_factuality.models.hf_tree import Answer, HFTree, TokenRequest
 from lm_factuality.models.tree.cached import Rescore, UnsupportedModelError
 from lm_factuality.models.tree.scorer import Engine
 
 
 class HFDecoding(HFTree):
-    """``hf-tree`` with a ``method``, whose options it takes, over the model's logits and those of a ``source``.
-
-    ``fit`` sees config and tokenizer before any weights are read, ``prepare`` the model. Where positions cannot be shared,
-    requests are scored one after the other, with one warning. Raises ConfigError: options that cannot be used with this model."""
+    """``hf-tree`` with a ``method``, whose options it takes, over the model's logits and those of a ``source``. ``fit`` sees
+    config and tokenizer before any weights are read, ``prepare`` the model. Where positions cannot be shared, requests are scored
+    one after the other, with one warning. Raises ConfigError: options that cannot be used with this model."""
 
     kind: type[Method]
     method: Method
@@ -76,7 +75,7 @@ class HFDecoding(HFTree):
     def _rescore(self) -> Rescore:
         return lambda logits, beside: self._contrast(logits, [self.source.logits(each) for each in beside])
 
-    def _contrast(self, logits: torch.Tensor, weaker: Sequence[torch.Tensor]) -> torch.Tensor:
+    def _contrast(self, logits: Tensor, weaker: Sequence[Tensor]) -> Tensor:
         # Models of one tokenizer may pad their vocabularies to different sizes.
         width = min(each.shape[-1] for each in (logits, *weaker))
         scores = self.method(logits[..., :width], [each[..., :width].to(logits) for each in weaker])
@@ -91,10 +90,10 @@ class HFDecoding(HFTree):
         one_by_one = tqdm(requests, disable=disable_tqdm or self.rank != 0)
         return [super(HFDecoding, self)._loglikelihood_tokens([each], disable_tqdm=True)[0] for each in one_by_one]
 
-    def _model_generate(self, context: torch.Tensor, max_length: int, stop: list[str], **options: Any) -> torch.Tensor:
+    def _model_generate(self, context: Tensor, max_length: int, stop: list[str], **options: Any) -> Tensor:
         with torch.inference_mode(), self.source.generating(options.get("attention_mask")) as weaker:
             steps = LogitsProcessorList([lambda ids, scores: self._contrast(scores.float(), weaker(ids))])
-            tokens: torch.Tensor = super()._model_generate(context, max_length, stop, logits_processor=steps, **options)
+            tokens: Tensor = super()._model_generate(context, max_length, stop, logits_processor=steps, **options)
         return tokens
 
 

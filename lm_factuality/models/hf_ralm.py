@@ -155,7 +155,6 @@ class HFRALM(HFTree):
             )
 
     def _record(self, key: tuple[str, Owner], hits: list[Hit], excluded: dict[Hit, str], articles: dict[str, int]) -> Query:
-        """What results say of a query, with its row if it has one."""
         reasons = {str(hit.number): reason for hit, reason in excluded.items()}
         query: Query = {"query": key[0], "predicts": [], "shown": [hit.number for hit in hits], "excluded": reasons, "cut": 0}
         if key[1][1] >= 0:

@@ -46,9 +46,6 @@ class BM25Parameters:
         """What the manifest says."""
         return {"method": "tantivy", "k1": 1.2, "b": 0.75, "stemmer": self.stemmer}
 
-    def check(self) -> None:
-        """BM25 needs nothing that may be missing."""
-
     def write(self, folder: Path, passages: PassageStore) -> str:
         """Makes or goes on with the index; returns a sum of what it finds. Raises DataError: no words, or the disk is full."""
         (folder / FOLDER).mkdir(exist_ok=True)

@@ -55,11 +55,10 @@ def build_index(
     fields: Fields | None = None,
     overwrite: bool = False,
 ) -> Index:
-    """Builds an index of the passages of ``sources`` in the folder ``out`` and opens it.
-
-    ``parameters`` says which kind (BM25 if None); ``words`` splits texts into passages of so many words. A build that was
-    interrupted goes on when it is started again with the same arguments. Raises ConfigError: ``out`` exists and ``overwrite`` is
-    not set, or an argument makes no sense; DataError: a source cannot be read, or ``OUT.partial`` is of something else."""
+    """Builds an index of the passages of ``sources`` in the folder ``out`` and opens it. ``parameters`` says which kind (BM25 if
+    None); ``words`` splits texts into passages of so many words. A build that was interrupted goes on when it is started again
+    with the same arguments. Raises ConfigError: ``out`` exists and ``overwrite`` is not set, or an argument makes no sense;
+    DataError: a source cannot be read, or ``OUT.partial`` is of something else."""
     folder, names = Path(out), fields or Fields()
     if words is not None and words < 1:
         raise ConfigError(f"words is {words}, expected at least 1 word a passage")
@@ -69,7 +68,8 @@ def build_index(
         raise ConfigError(f"{folder} exists and is not an index, so it is not replaced; give another folder")
     partial = folder.with_name(folder.name + PARTIAL)
     opened, kind = Sources(sources, names), parameters or BM25Parameters()
-    kind.check()
+    if isinstance(kind, DenseParameters):
+        kind.load()  # before anything is read for it
     with writing(folder, partial, partial / _LOCK):
         _build(opened, names, words, kind, partial)
         (partial / _LOCK).unlink(missing_ok=True)
@@ -117,12 +117,11 @@ def _take_up(partial: Path, plan: Mapping[str, Any], sources: Sources) -> Passag
 def build_knowledge(
     sources: str | Path | Sequence[str | Path], out: str | Path, *, fields: Fields | None = None, overwrite: bool = False
 ) -> Knowledge:
-    """Writes the pages of ``sources`` to the SQLite file ``out`` and opens it.
-
-    A row is a page, or a passage of one: rows of the same title are joined in their order by FActScore's separator. Every row
-    needs a title. A build that was interrupted goes on when it is started again with the same arguments. Raises ConfigError:
-    ``out`` exists and ``overwrite`` is not set, or it is one of the sources; DataError: a source cannot be read, a row has no
-    title, or the unfinished build in ``OUT.partial`` is of something else."""
+    """Writes the pages of ``sources`` to the SQLite file ``out`` and opens it. A row is a page, or a passage of one: rows of the
+    same title are joined in their order by FActScore's separator. Every row needs a title. A build that was interrupted goes on
+    when it is started again with the same arguments. Raises ConfigError: ``out`` exists and ``overwrite`` is not set, or it is
+    one of the sources; DataError: a source cannot be read, a row has no title, or the unfinished build in ``OUT.partial`` is of
+    something else."""
     given = [sources] if isinstance(sources, str | Path) else sources
     path, names = Path(out), fields or Fields()
     if path.is_dir():
@@ -186,16 +185,11 @@ class _Rows:
                 f"{', '.join(state['plan']['sources'])}: the row with the id {nameless.id!r} has no title, by which a page is "
                 "found; name the column: --fields title=NAME"
             )
+        pages: dict[str, list[str]] = {}  # rows of one title joined, so that a page in many passages is not rewritten for each
+        for passage in passages:
+            pages.setdefault(passage.title.strip(), []).append(passage.text)
         rows = self._size + len(passages)
         with self._connection:
-            self._connection.executemany(_APPEND, _joined(passages))
+            self._connection.executemany(_APPEND, [(title, SEPARATOR.join(texts)) for title, texts in pages.items()])
             self._connection.execute(f"UPDATE {STATE} SET content = ?", (json.dumps({**state, "rows": rows}),))  # noqa: S608
         self._size = rows
-
-
-def _joined(passages: Sequence[Passage]) -> list[tuple[str, str]]:
-    """(title, text), rows of one title joined, so that a page in many passages is not rewritten for each."""
-    pages: dict[str, list[str]] = {}
-    for passage in passages:
-        pages.setdefault(passage.title.strip(), []).append(passage.text)
-    return [(title, SEPARATOR.join(texts)) for title, texts in pages.items()]

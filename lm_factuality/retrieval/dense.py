@@ -44,8 +44,8 @@ class DenseParameters:
         """What the manifest says."""
         return asdict(self)
 
-    def check(self) -> None:
-        """Loads the model, before anything is read for it."""
+    def load(self) -> None:
+        """Loads the model. Raises ConfigError, DataError: it, or a package for it, is not here."""
         _ = Encoder(self.model).model
 
     def write(self, folder: Path, passages: PassageStore) -> str:

@@ -154,10 +154,9 @@ class Index(ABC):
         """The ``k`` best for each of the different ``queries``, fewer where fewer match."""
 
     def retrieve(self, queries: Sequence[str], k: int, exclude: Exclude | None = None) -> list[list[Hit]]:
-        """The ``k`` best passages for each query, best first, equal scores by number; fewer where fewer match.
-
-        A query without a known word has none. ``exclude(i, hit)`` says that ``hit`` is not wanted for ``queries[i]``; the next
-        best ones take its place. Queries that are equal are searched for once. Raises ConfigError: ``k`` is less than 1."""
+        """The ``k`` best passages for each query, best first, equal scores by number; fewer where fewer match. A query without a
+        known word has none. ``exclude(i, hit)`` says that ``hit`` is not wanted for ``queries[i]``; the next best ones take its
+        place. Queries that are equal are searched for once. Raises ConfigError: ``k`` is less than 1."""
         if k < 1:
             raise ConfigError(f"k is {k}, expected at least 1 passage per query")
         hits: list[list[Hit]] = [[] for _ in queries]
@@ -169,13 +168,10 @@ class Index(ABC):
             fetch = min(fetch, len(self))
             for query, ranking in zip(list(places), self._search(list(places), fetch), strict=True):
                 for place in places[query]:
-                    hits[place] = self._take(ranking, k, place, exclude)
+                    found = (Hit(number, score, self.passages[number]) for number, score in ranking)
+                    hits[place] = list(islice((hit for hit in found if exclude is None or not exclude(place, hit)), k))
                 exhausted = len(ranking) < fetch or fetch == len(self)
                 places[query] = [] if exhausted else [place for place in places[query] if len(hits[place]) < k]
             places = {query: unfilled for query, unfilled in places.items() if unfilled}
             fetch *= 2
         return hits
-
-    def _take(self, ranking: Ranking, k: int, place: int, exclude: Exclude | None) -> list[Hit]:
-        hits = (Hit(number, score, self.passages[number]) for number, score in ranking)
-        return list(islice((hit for hit in hits if exclude is None or not exclude(place, hit)), k))

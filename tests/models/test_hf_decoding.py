@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LM
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.harness.requests import scored_loglikelihood
-from lm_factuality.models.decoding.methods import DoLa, choose_layers
+from lm_factuality.models.decoding import DoLa, choose_layers
 from lm_factuality.models.hf_decoding import HFContrastive, HFDoLa
 from tests.conftest import TASKS
 from tests.models.test_hf_tree import POSITIONS, VOCABULARY, build, some_requests, worst

@@ -23,10 +23,9 @@ _NOWHERE = 1 << 30  # the depth of what no query sees
 @dataclass(frozen=True)
 class Batch:
     """``queries`` and ``keys``, shapes [blocks, queries] and [blocks, keys], are positions, counted from the first one of the
-    stretch's path; ``ends`` the ends of the keys' subtrees, and the depths those of queries and keys.
-
-    Queries are filled up with the first one of the block, keys with what ends before any query, so that none sees it.
-    ``is_chain`` says that all blocks are whole chains."""
+    stretch's path; ``ends`` the ends of the keys' subtrees, and the depths those of queries and keys. Queries are filled up with
+    the first one of the block, keys with what ends before any query, so that none sees it. ``is_chain`` says that all blocks are
+    whole chains."""
 
     queries: Ints
     keys: Ints
@@ -59,7 +58,6 @@ def batched(blocks: Sequence[Block], most_keys: int) -> tuple[list[Batch], Ints]
 
 
 def _groups(blocks: Sequence[Block], most_keys: int) -> Iterator[list[Block]]:
-    """Blocks of one kind with like numbers of queries and of keys."""
     kinds: dict[tuple[bool, int], list[Block]] = defaultdict(list)
     for block in blocks:
         kinds[block.is_whole_chain, len(block.query_depth).bit_length() // 2].append(block)

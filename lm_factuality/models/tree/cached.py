@@ -9,20 +9,30 @@ import contextlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from transformers import DynamicCache
 
 from lm_factuality.models.tree.forest import Forest, Stretch
 
 _SIBLINGS = 16  # leaves in a batch, each with a copy of their path's keys and values
-Pick = Callable[[torch.Tensor], torch.Tensor]
+Pick = Callable[[Tensor], Tensor]
 _SLICE = 1 << 25  # logits that are turned into probabilities at a time
 
-Rescore = Callable[[torch.Tensor, Sequence[torch.Tensor]], torch.Tensor]
+Rescore = Callable[[Tensor, Sequence[Tensor]], Tensor]
 """Log-probabilities, shape [positions, vocabulary], from logits of that shape and from what was computed beside them."""
+
+
+Recorder = Callable[[Pick], contextlib.AbstractContextManager[Sequence[Tensor]]]
+"""Leaves what its argument takes of some hidden states of forward passes in a list."""
+
+
+def no_exits(pick: Pick) -> contextlib.AbstractContextManager[Sequence[Tensor]]:
+    """The ``Recorder`` of a model of whose hidden states none are wanted."""
+    return contextlib.nullcontext(())
 
 
 class CachedEngine:
@@ -30,11 +40,11 @@ class CachedEngine:
 
     name = "cached"
 
-    def __init__(self, model: Any, exits: Recorder | None = None) -> None:
+    def __init__(self, model: Any, exits: Recorder = no_exits) -> None:
         if not takes(model, "past_key_values"):
             raise UnsupportedModelError("it has no key-value cache")
         self._model, self._exits = model, exits
-        self._path: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._path: list[tuple[Tensor, Tensor]] = []
 
     def restart(self) -> None:
         """Forgets the path: the next stretch is the first of a forest."""
@@ -81,10 +91,10 @@ class CachedEngine:
         branch = np.searchsorted(starts, positions, side="right") - 1
         within = torch.from_numpy(branch), torch.from_numpy(positions - starts[branch])
 
-        def pick(states: torch.Tensor) -> torch.Tensor:
+        def pick(states: Tensor) -> Tensor:
             return states[within[0].to(states.device), within[1].to(states.device)]
 
-        with recorded(self._exits, pick) as beside:
+        with self._exits(pick) as beside:
             output = self._model(**inputs)
         if len(starts) == 1:
             self._path = _states(output, num_before + size[1])
@@ -102,10 +112,10 @@ def _chain_stop(forest: Forest, start: int, limit: int) -> int:
     return start + int(branches[0]) if len(branches) else limit
 
 
-def _states(output: Any, length: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def _states(output: Any, length: int) -> list[tuple[Tensor, Tensor]]:
     layers = getattr(getattr(output, "past_key_values", None), "layers", None) or []
     states = [(getattr(layer, "keys", None), getattr(layer, "values", None)) for layer in layers]
-    if not states or any(not isinstance(keys, torch.Tensor) or keys.shape[2] != length for keys, _ in states):
+    if not states or any(not isinstance(keys, Tensor) or keys.shape[2] != length for keys, _ in states):
         raise UnsupportedModelError("its cache does not hold a key for each position and layer")
     return states  # type: ignore[return-value]
 
@@ -119,22 +129,12 @@ class Logits:
     """``values`` of shape [positions, vocabulary]; ``rows[m]`` is the row of the m-th target of the stretch. ``beside`` is what
     else was computed at these positions, each of shape [positions, ...]: hidden states, or another model's logits."""
 
-    values: torch.Tensor
-    rows: torch.Tensor
-    beside: tuple[torch.Tensor, ...] = ()
+    values: Tensor
+    rows: Tensor
+    beside: tuple[Tensor, ...] = ()
 
 
-class Recorder(Protocol):
-    """Leaves what ``pick`` takes of some hidden states of forward passes in a list."""
-
-    def recorded(self, pick: Pick) -> contextlib.AbstractContextManager[list[torch.Tensor]]: ...
-
-
-def recorded(exits: Recorder | None, pick: Pick) -> contextlib.AbstractContextManager[Sequence[torch.Tensor]]:
-    return contextlib.nullcontext(()) if exits is None else exits.recorded(pick)
-
-
-def needed_logits(model: Any, forest: Forest, stretch: Stretch, exits: Recorder | None = None, **inputs: Any) -> Logits:
+def needed_logits(model: Any, forest: Forest, stretch: Stretch, exits: Recorder, **inputs: Any) -> Logits:
     """Calls the model on the stretch as one sequence and projects onto the vocabulary only where a target follows."""
     targets = forest.target_positions[forest.targets_between(stretch.start, stretch.stop)] - stretch.start
     positions, rows = np.unique(targets, return_inverse=True)
@@ -143,7 +143,7 @@ def needed_logits(model: Any, forest: Forest, stretch: Stretch, exits: Recorder 
         # An empty list would mean all to some models: one position stands in for none.
         wanted = keep if len(keep) else torch.zeros(1, dtype=torch.long)
         inputs["logits_to_keep"] = wanted.to(inputs["input_ids"].device)
-    with recorded(exits, lambda states: states[0, keep.to(states.device)]) as beside:
+    with exits(lambda states: states[0, keep.to(states.device)]) as beside:
         found = model(**inputs).logits[0]
     values = found[: len(keep)] if "logits_to_keep" in inputs else found[keep.to(found.device)]
     return Logits(values, torch.from_numpy(rows.reshape(-1)), tuple(beside))
@@ -154,9 +154,7 @@ def takes(model: Any, name: str) -> bool:
     return name in inspect.signature(model.forward).parameters
 
 
-def read_off(
-    logits: Logits, tokens: torch.Tensor, dtype: torch.dtype | None, rescore: Rescore | None = None
-) -> tuple[torch.Tensor, torch.Tensor]:
+def read_off(logits: Logits, tokens: Tensor, dtype: torch.dtype | None, rescore: Rescore | None = None) -> tuple[Tensor, Tensor]:
     """Log-probabilities in nats, shape [targets], of ``tokens``, and whether each is the likeliest token of all. The softmax is
     taken in ``dtype``, or in the logits' own, but never below float32: rounding -10 to bfloat16 moves it by up to 0.03."""
     values = logits.values

@@ -66,7 +66,8 @@ def plant(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -> For
     closed: list[tuple[Ints, int]] = []
     for index in order:
         current = inputs[index]
-        shared = _shared_length(previous, current)
+        both = min(len(previous), len(current))
+        shared = int(np.argmin(np.append(previous[:both] == current[:both], False)))
         if shared < len(current):
             closed.append((path[shared : len(previous)].copy(), total))
             fresh = len(current) - shared
@@ -82,12 +83,6 @@ def plant(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -> For
         end[positions] = stop
     targets, answers = _unique_targets(sequences, num_targets, asked)
     return Forest(np.concatenate(tokens), np.concatenate(depths), end, targets[:, 0], targets[:, 1], answers)
-
-
-def _shared_length(first: Ints, second: Ints) -> int:
-    length = min(len(first), len(second))
-    different = np.flatnonzero(first[:length] != second[:length])
-    return int(different[0]) if len(different) else length
 
 
 def _unique_targets(
@@ -160,7 +155,11 @@ def blocks(forest: Forest, stretch: Stretch) -> list[Block]:
     end = np.concatenate([forest.end[stretch.path], forest.end[own]]) - stretch.start + num_before
     branches = num_before + 1 + np.flatnonzero(np.diff(forest.depth[own]) != 1)
     bounds = [num_before, *branches.tolist(), len(depth)]
-    return [_block(start, stop, depth, end) for start, stop in _runs(bounds, depth)]
+    found = []
+    for start, stop in _runs(bounds, depth):
+        keys = np.concatenate([np.flatnonzero(end[:start] > start), np.arange(start, stop)])
+        found.append(Block(slice(start, stop), keys, end[keys], depth[start:stop], depth[keys]))
+    return found
 
 
 def _runs(bounds: Sequence[int], depth: Ints) -> list[tuple[int, int]]:
@@ -175,8 +174,3 @@ def _runs(bounds: Sequence[int], depth: Ints) -> list[tuple[int, int]]:
             runs[-1] = (runs[-1][0], stop)
         after_long = is_long
     return runs
-
-
-def _block(start: int, stop: int, depth: Ints, end: Ints) -> Block:
-    keys = np.concatenate([np.flatnonzero(end[:start] > start), np.arange(start, stop)])
-    return Block(slice(start, stop), keys, end[keys], depth[start:stop], depth[keys])

@@ -13,17 +13,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface
 
 from lm_factuality.models.tree.batches import MOST_KEYS, Batch, batched, before
-from lm_factuality.models.tree.cached import Logits, Recorder, UnsupportedModelError, needed_logits
+from lm_factuality.models.tree.cached import Logits, Recorder, UnsupportedModelError, needed_logits, no_exits
 from lm_factuality.models.tree.forest import Forest, Ints, Stretch, blocks
 
 _NAME = "lm_factuality_forest"
 _IGNORED = {"cache_position", "position_ids"}  # tensors that come along and change nothing
 
-KeysAndValues = dict[int, tuple[torch.Tensor, torch.Tensor]]  # by layer, each of shape [1, heads, positions, head size]
+KeysAndValues = dict[int, tuple[Tensor, Tensor]]  # by layer, each of shape [1, heads, positions, head size]
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class _Pass:
     before: KeysAndValues
     kept: Ints  # what the next pass needs the keys and values of, numbered from the stretch's path on
     after: KeysAndValues = field(default_factory=dict)
-    masks: dict[tuple[int, int], torch.Tensor | None] = field(default_factory=dict)
+    masks: dict[tuple[int, int], Tensor | None] = field(default_factory=dict)
     moved: dict[torch.device, "_Numbers"] = field(default_factory=dict)
 
     def on(self, device: torch.device) -> "_Numbers":
@@ -59,13 +60,13 @@ class _Pass:
 class _Numbers:
     """Of a pass on a device: queries and keys of each batch, the queries counted from the stretch's start, and what it has so."""
 
-    batches: list[tuple[torch.Tensor, torch.Tensor]]
-    own: list[torch.Tensor]
-    rows: torch.Tensor
-    kept: torch.Tensor
+    batches: list[tuple[Tensor, Tensor]]
+    own: list[Tensor]
+    rows: Tensor
+    kept: Tensor
 
 
-def _moved(numbers: Ints, device: torch.device) -> torch.Tensor:
+def _moved(numbers: Ints, device: torch.device) -> Tensor:
     return torch.from_numpy(numbers).to(device)
 
 
@@ -78,17 +79,17 @@ def _remember_visibility(*, mask_function: Callable[..., Any], **_: Any) -> _Vis
 
 def _attention(
     module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     attention_mask: Any,
     scaling: float | None = None,
     softcap: float | None = None,
-    s_aux: torch.Tensor | None = None,
+    s_aux: Tensor | None = None,
     **others: Any,
-) -> tuple[torch.Tensor, None]:
+) -> tuple[Tensor, None]:
     """In the place of a layer's attention: queries, keys and values of shape [1, heads, positions, head size]."""
-    unknown = {name for name, given in others.items() if isinstance(given, torch.Tensor) and name not in _IGNORED}
+    unknown = {name for name, given in others.items() if isinstance(given, Tensor) and name not in _IGNORED}
     if unknown or not isinstance(attention_mask, _Visibility) or query.shape[0] != 1:
         raise UnsupportedModelError(f"attention with {', '.join(sorted(unknown)) or 'a mask of its own'}")
     current, device = _current.get(), query.device
@@ -106,13 +107,13 @@ def _attention(
     return torch.cat(found).index_select(0, numbers.rows)[None], None
 
 
-def _gather(states: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+def _gather(states: Tensor, numbers: Tensor) -> Tensor:
     """Of states of shape [1, heads, positions, size] those of ``numbers``, [blocks, count], as [blocks, heads, count, size]."""
     found = states[0].index_select(1, numbers.reshape(-1))
     return found.view(len(found), *numbers.shape, -1).transpose(0, 1)
 
 
-def _mask(current: _Pass, number: int, visibility: _Visibility, query: torch.Tensor) -> torch.Tensor | None:
+def _mask(current: _Pass, number: int, visibility: _Visibility, query: Tensor) -> Tensor | None:
     """Of shape [blocks, 1, queries, keys], 0 where a query sees a key and -inf elsewhere; None for plain causal attention."""
     device, name = query.device, (number, id(visibility))
     if name not in current.masks:
@@ -131,14 +132,14 @@ def _mask(current: _Pass, number: int, visibility: _Visibility, query: torch.Ten
 
 
 def _attend(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: torch.Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
     scaling: float | None,
     softcap: float | None,
-    sinks: torch.Tensor | None,
-) -> torch.Tensor:
+    sinks: Tensor | None,
+) -> Tensor:
     """Of shape [blocks, heads, queries, value size]; ``sinks`` are logits, one a head, of a key that nothing comes from."""
     shares = query.shape[1] // key.shape[1]
     if shares > 1:
@@ -168,7 +169,7 @@ class PackedEngine:
 
     name = "packed"
 
-    def __init__(self, model: Any, exits: Recorder | None = None) -> None:
+    def __init__(self, model: Any, exits: Recorder = no_exits) -> None:
         if not getattr(model, "_can_set_attn_implementation", lambda: False)():
             raise UnsupportedModelError("its attention does not go through transformers' interface")
         self._model, self._exits = model, exits

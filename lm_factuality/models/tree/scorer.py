@@ -6,7 +6,7 @@ has taken one, for that process. Passes that share nothing never wait: a core th
 import copy
 import gc
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from lm_factuality.models.tree.cached import CachedEngine, Logits, Recorder, Rescore, UnsupportedModelError, read_off
+from lm_factuality.models.tree.cached import CachedEngine, Logits, Recorder, Rescore, UnsupportedModelError, no_exits, read_off
 from lm_factuality.models.tree.forest import Forest, Stretch, next_stretch, plant
 from lm_factuality.models.tree.packed import PackedEngine
 
@@ -37,7 +37,7 @@ class Engine(Protocol):
     def run(self, forest: Forest, stretch: Stretch) -> Logits: ...
 
 
-ENGINES: tuple[Callable[[Any, Recorder | None], Engine], ...] = (PackedEngine, CachedEngine)
+ENGINES: tuple[Callable[[Any, Recorder], Engine], ...] = (PackedEngine, CachedEngine)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "out of memory" in message or "can't allocate memory" in message
 
 
-def choose_engine(model: Any, vocabulary: int, max_length: int, exits: Recorder | None = None) -> Engine | None:
+def choose_engine(model: Any, vocabulary: int, max_length: int, exits: Recorder = no_exits) -> Engine | None:
     """The first engine that gives a few made-up inputs the log-probabilities that the model gives them one by one; it picks up
     ``exits``, out of whose states the logits come too. None if none does, as with state-space models."""
     if reason := _depends_on_the_batch(model.config):
@@ -208,14 +208,11 @@ def score_side_by_side(
 
 def _groups(forest: Forest, size: int) -> list[tuple[int, int]]:
     """Consecutive trees, as (first position, number after the last): as many as ``size`` positions hold, or one."""
-
-    def cut() -> Iterator[tuple[int, int]]:
-        start = previous = forest.stem
-        for end in [*np.flatnonzero(forest.depth == start)[1:].tolist(), len(forest)]:
-            if end - start > size and previous > start:
-                yield start, previous
-                start = previous
-            previous = end
-        yield start, len(forest)
-
-    return list(cut())
+    groups: list[tuple[int, int]] = []
+    start = previous = forest.stem
+    for end in [*np.flatnonzero(forest.depth == start)[1:].tolist(), len(forest)]:
+        if end - start > size and previous > start:
+            groups.append((start, previous))
+            start = previous
+        previous = end
+    return [*groups, (start, len(forest))]

@@ -11,7 +11,7 @@ from lm_factuality import __version__
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json, write_json, write_text
 from lm_factuality.ground.published import cache_folder
-from lm_factuality.retrieval.references.links import KINDS, UNREACHED
+from lm_factuality.retrieval.references.links import KINDS
 
 _FORMAT = 1
 _COLUMNS = ("url", "outcome", "from_cache", "status", "final_url", "error", "fetched_at", "num_characters", "note")
@@ -86,11 +86,6 @@ class Report:
 
     found: tuple[tuple[Reference, bool], ...]
     not_links: tuple[str, ...] = ()
-
-    @property
-    def was_anything_reached(self) -> bool:
-        """Whether any server ever answered."""
-        return any(reference.kind not in UNREACHED for reference, _ in self.found)
 
     def counts(self) -> list[tuple[str, int, int, str]]:
         """(outcome, number in this run, number from the cache, what it means), live ones first, then the most frequent."""
