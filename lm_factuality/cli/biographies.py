@@ -24,7 +24,7 @@ _QUERIES = 256  # at a time
 _SHOWN = 5  # names that a note lists
 
 
-def retrieve(parsed: argparse.Namespace) -> int:
+def retrieve(parsed: argparse.Namespace) -> None:
     """Writes the file and says how many passages there are; a name without any is left out, and named under ``about``."""
     if parsed.k < 1:
         raise ConfigError(f"--k {parsed.k}: expected at least 1 passage per name")
@@ -65,10 +65,9 @@ def retrieve(parsed: argparse.Namespace) -> int:
         notes,
     )
     sys.stdout.write(f"Written to {parsed.out}\n")
-    return 0
 
 
-def cite(parsed: argparse.Namespace) -> int:
+def cite(parsed: argparse.Namespace) -> None:
     if parsed.batch_size < 1:
         raise ConfigError(f"--batch-size {parsed.batch_size}: expected 1 or more")
     split = find_splitter(parsed.sentences)
@@ -82,7 +81,6 @@ def cite(parsed: argparse.Namespace) -> int:
     write_json(parsed.out / "metrics.json", {**summary, "about": about})
     _print_citations(summary, about)
     sys.stdout.write(f"Written to {parsed.out / 'metrics.json'} and citations.jsonl beside it\n")
-    return 0
 
 
 def _print_citations(summary: dict[str, Any], about: dict[str, Any]) -> None:
@@ -109,7 +107,7 @@ def _print_citations(summary: dict[str, Any], about: dict[str, Any]) -> None:
     print_table("Citations", ("figure", "#value", "#95% interval"), rows, notes)
 
 
-def page(parsed: argparse.Namespace) -> int:
+def page(parsed: argparse.Namespace) -> None:
     lines = read_lines(parsed.verdicts)
     if not lines:
         raise DataError(f"{parsed.verdicts}: no verdicts; make them with: lm-factuality judge ambigbio ... --out DIR")
@@ -119,7 +117,6 @@ def page(parsed: argparse.Namespace) -> int:
     write_text(parsed.out, build_page([each.judged for each in lines], title, protocol, linking))
     size = parsed.out.stat().st_size / 2**20
     sys.stdout.write(f"{len(lines)} responses in {parsed.out} ({size:.1f} MiB)\n")
-    return 0
 
 
 def _protocol(lines: Sequence[Record], path: Path) -> str:

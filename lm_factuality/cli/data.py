@@ -24,7 +24,7 @@ _AGENT = f"lm-factuality/{__version__} (factuality research; asks once for each 
 _SHOWN = 20  # entries that are no links
 
 
-def data(parsed: argparse.Namespace) -> int:
+def data(parsed: argparse.Namespace) -> None:
     known = all_sources()
     names = [found for name in parsed.names for found in fnmatch.filter(known, name) or [name]] or list(known)
     sources = [find_source(name) for name in dict.fromkeys(names)]
@@ -37,7 +37,6 @@ def data(parsed: argparse.Namespace) -> int:
         print_table("Published data", ("name", "#rows", "licence", "upstream", "file", "download"), rows)
     elif failures := [line for source in sources if (line := _fetch_or_verify(parsed, source))]:
         raise DataError("\n".join(failures))
-    return 0
 
 
 def _fetch_or_verify(parsed: argparse.Namespace, source: Source) -> str:
@@ -60,7 +59,7 @@ def _fetch_or_verify(parsed: argparse.Namespace, source: Source) -> str:
     return ""
 
 
-def data_fetch_references(parsed: argparse.Namespace) -> int:
+def data_fetch_references(parsed: argparse.Namespace) -> None:
     if parsed.report:
         if parsed.report.suffix.lower() != ".json":
             raise ConfigError(f"--report {parsed.report}: expected a name that ends in .json, which it is")
@@ -90,4 +89,3 @@ def data_fetch_references(parsed: argparse.Namespace) -> int:
     print_table(f"{source}: {len(links.urls):,} links", ("outcome", "#this run", "#from cache", "meaning"), counts, notes)
     if all(reference.kind in UNREACHED for reference, _ in found):
         raise DataError("no server was reached: check the links and the network, then run the same command with --retry-dead")
-    return 0

@@ -19,11 +19,10 @@ from lm_factuality.retrieval.passages import parse_fields
 _MOST = 124  # characters of a passage in a table
 
 
-def index_build(parsed: argparse.Namespace) -> int:
+def index_build(parsed: argparse.Namespace) -> None:
     fields, parameters = parsed.fields and parse_fields(parsed.fields), _parameters(parsed)
     built = build_index(parsed.sources, parsed.out, parameters, words=parsed.words, fields=fields, overwrite=parsed.overwrite)
     sys.stdout.write(f"{parsed.out}: {len(built):,} passages, index {built.identity}\n")
-    return 0
 
 
 def _parameters(parsed: argparse.Namespace) -> BM25Parameters | DenseParameters:
@@ -37,7 +36,7 @@ def _parameters(parsed: argparse.Namespace) -> BM25Parameters | DenseParameters:
     return DenseParameters(**given) if parsed.kind == "dense" else BM25Parameters(**given)
 
 
-def index_info(parsed: argparse.Namespace) -> int:
+def index_info(parsed: argparse.Namespace) -> None:
     manifest = read_manifest(parsed.index)
     check_files(parsed.index, manifest, sums=True if parsed.verify else None)
     parameters = ", ".join(f"{name} {value}" for name, value in manifest.parameters.items() if name != "fields")
@@ -54,10 +53,9 @@ def index_info(parsed: argparse.Namespace) -> int:
             *(["every file is as it was built"] if parsed.verify else []),
         ],
     )
-    return 0
 
 
-def index_query(parsed: argparse.Namespace) -> int:
+def index_query(parsed: argparse.Namespace) -> None:
     if (parsed.text is None) == (parsed.queries is None):
         raise ConfigError("index query needs either a TEXT or --queries FILE")
     expected = "expected queries, one per line"
@@ -75,18 +73,16 @@ def index_query(parsed: argparse.Namespace) -> int:
                 rows.append((str(rank), f"{hit.score:.4f}", hit.passage.id, hit.passage.title, text))
             notes = [] if hits else ["No passage has a word of the query."]
             print_table(query, ("#rank", "#score", "id", "title", "text"), rows, notes)
-    return 0
 
 
-def knowledge_build(parsed: argparse.Namespace) -> int:
+def knowledge_build(parsed: argparse.Namespace) -> None:
     fields = parsed.fields and parse_fields(parsed.fields)
     built = build_knowledge(parsed.sources, parsed.out, fields=fields, overwrite=parsed.overwrite)
     assert built.manifest is not None
     sys.stdout.write(f"{parsed.out}: {len(built):,} pages of {built.manifest.rows:,} rows, knowledge {built.identity}\n")
-    return 0
 
 
-def knowledge_info(parsed: argparse.Namespace) -> int:
+def knowledge_info(parsed: argparse.Namespace) -> None:
     source = Knowledge(parsed.path)
     if parsed.verify:
         source.check()
@@ -98,7 +94,7 @@ def knowledge_info(parsed: argparse.Namespace) -> int:
             )
         lines = [(str(number), str(len(text.split())), text) for number, text in enumerate(passages, 1)]
         print_table(parsed.title, ("#passage", "#words", "text"), lines)
-        return 0
+        return
     manifest = source.manifest
     rows = [("pages", f"{len(source):,}"), ("bytes", f"{parsed.path.stat().st_size:,}"), ("identity", source.identity)]
     if manifest is not None:
@@ -106,4 +102,3 @@ def knowledge_info(parsed: argparse.Namespace) -> int:
         rows += [("source", f"{each.path}: {each.version}") for each in manifest.sources]
     notes = [] if manifest else ["No manifest: not made by lm-factuality, as FActScore's own files are not."]
     print_table(str(parsed.path), ("what", "value"), rows, [*notes, *(["The whole file is sound."] if parsed.verify else [])])
-    return 0

@@ -26,7 +26,7 @@ _COUNTED = ("step", "#requests", "#distinct", "#on disk", "#to send", "#at most"
 _LIMITED = {"files": "--data", "sample": "--sample", "rows": "--rows", "claims": "--claims", "prompts": "--prompts"}
 
 
-def judge(parsed: argparse.Namespace) -> int:
+def judge(parsed: argparse.Namespace) -> None:
     config = load_judge_config(parsed.judge)
     if parsed.max_cost is not None:
         config = dataclasses.replace(config, max_cost=parsed.max_cost)
@@ -40,7 +40,7 @@ def judge(parsed: argparse.Namespace) -> int:
     with Judge.open(config, parsed.store) as opened:
         if parsed.dry_run:
             print_plans(parsed.task, config.name, generation.plan(opened, samples.docs, samples.responses))
-            return 0
+            return
         certificate = find_certificate(opened)
         verdicts = generation.judge(opened, samples.docs, samples.responses)
         usage = opened.usage
@@ -67,7 +67,6 @@ def judge(parsed: argparse.Namespace) -> int:
     sys.stdout.write(f"Written to {parsed.out / 'metrics.json'} and verdicts.jsonl beside it\n")
     if usage.errors and all(verdict["unscored"] for verdict in verdicts):
         raise BackendDown(f"judge {config.name}: nothing has a verdict, the first: {verdicts[0]['unscored']}")
-    return 0
 
 
 def _find_generation(parsed: argparse.Namespace) -> Generation:
@@ -92,7 +91,7 @@ def _metadata(text: str) -> dict[str, Any]:
         raise ConfigError(f"--metadata: {text!r} cannot be read: {error}; expected KEY=VALUE,... or JSON") from error
 
 
-def certify(parsed: argparse.Namespace) -> int:
+def certify(parsed: argparse.Namespace) -> None:
     """Has the judge decide what is known, writes the certificate, prints it beside judges that do not read."""
     config = load_judge_config(parsed.judge)
     known = all_settings()
@@ -101,7 +100,7 @@ def certify(parsed: argparse.Namespace) -> int:
     with Judge.open(config, store=parsed.store) as judge:
         if parsed.dry_run:
             print_plans(str(trial.data["file"]), config.name, [(setting.name, judge.rehearse(trial.ask))])
-            return 0
+            return
         measured = trial.measure(judge)
         hashes = trial.prompt_hashes(judge)
         certificate = to_certificate(judge, setting.name, measured, prompt_hashes=hashes, data=trial.data)
@@ -111,7 +110,6 @@ def certify(parsed: argparse.Namespace) -> int:
         sys.stdout.write(f"Written to {written}\n")
     if not trial.data["is_published"]:
         sys.stdout.write("Not the data as published: no certificate that later runs would attach\n")
-    return 0
 
 
 def _wanted(parsed: argparse.Namespace, setting: Certifiable, known: Mapping[str, Certifiable]) -> Wanted:

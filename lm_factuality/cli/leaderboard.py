@@ -21,7 +21,7 @@ def _rules_note(parsed: argparse.Namespace) -> str:
     return f", by the rules in {parsed.rules}" if parsed.rules else ""
 
 
-def leaderboard_pack(parsed: argparse.Namespace) -> int:
+def leaderboard_pack(parsed: argparse.Namespace) -> None:
     named = parsed.model, parsed.leaderboard, parsed.revision, parsed.dtype
     options = PackOptions(*named, parsed.certificate, parsed.notes, parsed.rules, parsed.key, tuple(parsed.labels))
     folder = pack(parsed.results, options, parsed.out)
@@ -31,7 +31,6 @@ def leaderboard_pack(parsed: argparse.Namespace) -> int:
         f"{folder}: {len(found.tasks)} tasks of the leaderboard {found.leaderboard}, {found.model.name} at "
         f"{found.model.revision}, {size:.1f} MiB; every score follows from its samples{_rules_note(parsed)}\n"
     )
-    return 0
 
 
 def leaderboard_check(parsed: argparse.Namespace) -> int:
@@ -55,7 +54,7 @@ def leaderboard_check(parsed: argparse.Namespace) -> int:
     return 0 if are_accepted else 1
 
 
-def leaderboard_build(parsed: argparse.Namespace) -> int:
+def leaderboard_build(parsed: argparse.Namespace) -> None:
     leaderboard_names(parsed.rules)
     built = build_site(
         parsed.submissions,
@@ -71,7 +70,6 @@ def leaderboard_build(parsed: argparse.Namespace) -> int:
     counts = f"{plural(built.models, 'model')} of {plural(built.accepted, 'submission')}, {built.refused} refused"
     sizes = f"{built.first_view / 1000:.0f} kB to open, {built.bytes / 1e6:.1f} MB in all"
     sys.stdout.write(f"{counts}: {built.folder / 'index.html'} ({sizes}){_rules_note(parsed)}\n")
-    return 0
 
 
 def leaderboard_rerun(parsed: argparse.Namespace) -> int:
@@ -83,10 +81,9 @@ def leaderboard_rerun(parsed: argparse.Namespace) -> int:
     return 1 if any(outcome == "differs" for *_, outcome, _ in tasks) else 0
 
 
-def leaderboard_init(parsed: argparse.Namespace) -> int:
+def leaderboard_init(parsed: argparse.Namespace) -> None:
     written = init_repository(parsed.folder, parsed.suite, parsed.lfs)
     sys.stdout.write("".join(f"{path}\n" for path in written))
-    return 0
 
 
 def leaderboard_changed(parsed: argparse.Namespace) -> int:

@@ -48,7 +48,7 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def completion(parsed: argparse.Namespace) -> int:
+def completion(parsed: argparse.Namespace) -> None:
     import shtab
 
     from factor_gen.cli import build_parser as generator_parser
@@ -58,7 +58,6 @@ def completion(parsed: argparse.Namespace) -> int:
             if action.type is Path:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
         sys.stdout.write(shtab.complete(parser, parsed.shell) + "\n")
-    return 0
 
 
 def _own_parser(generator: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -126,12 +125,12 @@ def _add(parsers: Any, name: str, has_options: bool = True) -> argparse.Argument
 
 
 def _call(name: str, parsed: argparse.Namespace) -> int:
-    """Its module is imported now, so that ``--help`` stays fast."""
+    """Its exit code, 0 if it returns none. Its module is imported now, so that ``--help`` stays fast."""
     command = name.partition(" ")[0]
     module = import_module(f"{__package__}.{_ABOUT[command]['module']}")
-    function = getattr(module, name.replace(" ", "_").replace("-", "_"), None) or getattr(module, command)
-    code: int = function(parsed)
-    return code
+    own = name.replace(" ", "_").replace("-", "_")
+    code: int | None = (getattr(module, own, None) or getattr(module, command))(parsed)
+    return code or 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:

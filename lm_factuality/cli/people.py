@@ -26,7 +26,7 @@ from lm_factuality.results.read import read_results_file, read_results_files, wr
 _DRAWN = ("D-FActScore", "Biographies")
 
 
-def people_sheet(parsed: argparse.Namespace) -> int:
+def people_sheet(parsed: argparse.Namespace) -> None:
     by = tuple(filter(None, parsed.stratify.split(",")))
     pool = read_pool(parsed.sources, parsed.task, parsed.question)
     sheet = make_sheet(pool, parsed.rows, by, parsed.repeat, parsed.scatter, parsed.seed)
@@ -36,10 +36,9 @@ def people_sheet(parsed: argparse.Namespace) -> int:
     sys.stdout.writelines(f"  {each.name or 'drawn'}: {each.drawn} of {each.units}\n" for each in key.strata)
     sys.stdout.write(f"For annotators: {' or '.join(map(str, shown))}\n")
     sys.stdout.write(f"Not for annotators: {hidden}, with what the judge said; labels cannot be read without it\n")
-    return 0
 
 
-def people_agree(parsed: argparse.Namespace) -> int:
+def people_agree(parsed: argparse.Namespace) -> None:
     by_sheet, by_file = (parsed.key, parsed.labels), (parsed.human, parsed.auto)
     if all(by_sheet) == all(by_file) or (any(by_sheet) and any(by_file)):
         raise ConfigError("expected --key and --labels of a sheet, or --human and --auto")
@@ -54,7 +53,6 @@ def people_agree(parsed: argparse.Namespace) -> int:
         columns, what = (("agreement, %",), "items that agree, %") if parsed.key else (_DRAWN, "Pearson's r of people and judge")
         draw([cell for cell in cells if cell.table in ("people", "pairs", "correlations")], columns, what, parsed.plot)
         sys.stdout.write(f"Plot: {parsed.plot}\n")
-    return 0
 
 
 def _of_sheet(parsed: argparse.Namespace) -> tuple[list[Cell], list[str]]:
@@ -91,7 +89,7 @@ def _tasks_of_sheet(parsed: argparse.Namespace) -> list[tuple[ResultsFile, TaskR
     return found
 
 
-def people_correct(parsed: argparse.Namespace) -> int:
+def people_correct(parsed: argparse.Namespace) -> None:
     found = _tasks_of_sheet(parsed)
     for file, correction in [(file, correct(task, parsed.key, parsed.labels)) for file, task in found]:
         written = write_correction(correction, file.path)
@@ -99,10 +97,9 @@ def people_correct(parsed: argparse.Namespace) -> int:
         lines = [f"{count} samples: {reason}" for reason, count in correction.left_out.items()]
         lines += [f"{name}: {reason}" for name, reason in correction.without.items()]
         sys.stdout.writelines(f"{line}\n" for line in [*lines, f"Written to {written}, which is read with the results"])
-    return 0
 
 
-def people_plan(parsed: argparse.Namespace) -> int:
+def people_plan(parsed: argparse.Namespace) -> None:
     if not parsed.width > 0:
         raise ConfigError(f"--width {parsed.width:g}: expected more than 0")
     found = _tasks_of_sheet(parsed)
@@ -123,4 +120,3 @@ def people_plan(parsed: argparse.Namespace) -> int:
     if wanted.reached > parsed.width:
         notes.append(f"No labels bring it to {score.write(parsed.width)}: these are all. More samples of the model narrow it.")
     print_table(f"{task.task}, {score.label or score.name}", ("stratum", "#samples", "#labelled", "#to label"), rows, notes)
-    return 0

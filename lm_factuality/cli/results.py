@@ -14,7 +14,7 @@ from lm_factuality.results.exports import every_eval_ever, hub
 from lm_factuality.results.read import read_results_files
 
 
-def report(parsed: argparse.Namespace) -> int:
+def report(parsed: argparse.Namespace) -> None:
     """Builds the site and says what it holds. Raises DataError: the results cannot be used, or ``--out`` is something else."""
     built = build_report(parsed.results, parsed.out, parsed.title)
     for note in built.notes:
@@ -27,10 +27,9 @@ def report(parsed: argparse.Namespace) -> int:
     sys.stdout.write(f"{counts}, {len(built.pages)} pages in {built.folder / 'index.html'} ({built.bytes / 2**20:.1f} MiB)\n")
     if parsed.open and not webbrowser.open((built.folder / "index.html").resolve().as_uri()):
         sys.stdout.write("No browser was found here; open that file in one.\n")
-    return 0
 
 
-def compare(parsed: argparse.Namespace) -> int:
+def compare(parsed: argparse.Namespace) -> None:
     figures = read_published(parsed.figures) if parsed.figures else []
     if not (parsed.results or figures):
         raise ConfigError("nothing to compare: give results of lm_eval, or published figures by --with")
@@ -48,25 +47,23 @@ def compare(parsed: argparse.Namespace) -> int:
         if not written:
             raise DataError("nothing to draw: no accuracy per token, or neither perplexities nor sizes of the models")
         print_table("\nPlots", ("file",), [(str(path),) for path in written], notes)
-    return 0
 
 
-def export_every_eval_ever(parsed: argparse.Namespace) -> int:
+def export_every_eval_ever(parsed: argparse.Namespace) -> None:
     files, publisher = read_results_files(parsed.results), (parsed.organization, parsed.relationship)
-    return _told(*every_eval_ever.export_every_eval_ever(files, parsed.out, publisher, parsed.model, parsed.samples))
+    _told(*every_eval_ever.export_every_eval_ever(files, parsed.out, publisher, parsed.model, parsed.samples))
 
 
-def export_hub(parsed: argparse.Namespace) -> int:
+def export_hub(parsed: argparse.Namespace) -> None:
     files = read_results_files(parsed.results)
     if not parsed.source_url and (parsed.source_name or parsed.source_org):
         raise ConfigError("--source-name and --source-org need --source-url")
     source = {"url": parsed.source_url, "name": parsed.source_name, "org": parsed.source_org} if parsed.source_url else None
     benchmarks = [hub.parse_benchmark(each) for each in parsed.benchmark]
-    return _told(*hub.export_hub(files, parsed.out, benchmarks, parsed.model, source))
+    _told(*hub.export_hub(files, parsed.out, benchmarks, parsed.model, source))
 
 
-def _told(written: Sequence[Path], left_out: Sequence[str]) -> int:
+def _told(written: Sequence[Path], left_out: Sequence[str]) -> None:
     sys.stdout.write("".join(f"{path}\n" for path in written))
     sys.stdout.write(f"{plural(len(written), 'file')}, valid by the schema\n")
     sys.stdout.writelines(f"Left out: {printable(each)}\n" for each in left_out)
-    return 0

@@ -33,13 +33,12 @@ _AMBIGBIO = {
 _COUNTS = {"num_biographies": ".2f", "num_entities": ".2f", "facts_per_response": ".2f", "num_nan": "d"}
 
 
-def _write(parsed: argparse.Namespace, report: dict[str, Any]) -> int:
+def _write(parsed: argparse.Namespace, report: dict[str, Any]) -> None:
     write_json(parsed.out, report)
     sys.stdout.write(f"Written to {parsed.out}\n")
-    return 0
 
 
-def score_felm(parsed: argparse.Namespace) -> int:
+def score_felm(parsed: argparse.Namespace) -> None:
     rows = read_rows(locate(FELM, parsed.data_dir).path)
     outputs = read_outputs(parsed.outputs, rows)
     claims = read_claims(parsed.claims, rows) if parsed.claims else None
@@ -62,10 +61,10 @@ def score_felm(parsed: argparse.Namespace) -> int:
         notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
     columns = ("domain, level", "#F1", "#precision", "#recall", "#balanced accuracy", "#tp", "#fp", "#fn", "#tn")
     print_table(f"FELM, {parsed.outputs.name}: finding errors", columns, lines, notes)
-    return _write(parsed, report)
+    _write(parsed, report)
 
 
-def score_ambigbio(parsed: argparse.Namespace) -> int:
+def score_ambigbio(parsed: argparse.Namespace) -> None:
     report = score_decisions(read_decisions(parsed.decisions), parsed.protocol)
     lines = [
         (name, _shown(key, report[key]), " - ".join(_shown(key, end) for end in report["intervals"].get(key, ())))
@@ -83,14 +82,14 @@ def score_ambigbio(parsed: argparse.Namespace) -> int:
         f"biographies: the decisions alone show {report['num_biographies_at_least']:.2f} at least",
     ]
     print_table(f"AmbigBio, {parsed.decisions.name}", ("figure", "#value", "#95% interval"), lines, notes)
-    return _write(parsed, report)
+    _write(parsed, report)
 
 
 def _shown(key: str, value: float | None) -> str:
     return percent(value) if value is None or key not in _COUNTS else format(value, _COUNTS[key])
 
 
-def claims(parsed: argparse.Namespace) -> int:
+def claims(parsed: argparse.Namespace) -> None:
     """Extracts and writes claims; exit code 0 also where some rows have a problem, which the file names."""
     if parsed.max_tokens < 1:
         raise ConfigError(f"--max-tokens is {parsed.max_tokens}, expected at least 1")
@@ -105,7 +104,7 @@ def claims(parsed: argparse.Namespace) -> int:
             if parsed.dry_run:
                 plan = judge.rehearse(lambda asked: extract_claims(asked, rows, parsed.max_tokens, authors))
                 print_plans("FELM's claims", config.name, [("claims", plan)])
-                return 0
+                return
             found = extract_claims(judge, rows, parsed.max_tokens, authors)
         if all(each.problem for each in found):
             raise BackendDown(
@@ -124,4 +123,3 @@ def claims(parsed: argparse.Namespace) -> int:
             *(f"  row {each.index}: {each.problem}" for each in problems[:10]),
         ],
     )
-    return 0

@@ -85,7 +85,7 @@ def validate(parsed: argparse.Namespace) -> int:
     return 1 if any(each.problems for each in reports) else 0
 
 
-def ls(parsed: argparse.Namespace) -> int:
+def ls(parsed: argparse.Namespace) -> None:
     """Prints what every task asks, its rows, licence and whether a judge marks it, and the groups; needs no model, no network."""
     from lm_factuality.ground.suite import tasks_folder
     from lm_factuality.harness.tasks import find_configs, suite_tasks
@@ -108,7 +108,6 @@ def ls(parsed: argparse.Namespace) -> int:
     for group in groups:
         sys.stdout.write(f"{fill(group, 78, initial_indent='  ', subsequent_indent='    ')}\n")
     sys.stdout.write(f"\nlm_eval takes these YAMLs with --include_path {tasks_folder()}\n")
-    return 0
 
 
 def _about(config: Mapping[str, Any]) -> tuple[str, str, str, str]:
@@ -132,7 +131,7 @@ def _about(config: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return f"{asks[0]}{asks[1]}", f"{count:,}", str(metadata.get("license") or licence), judge
 
 
-def quickstart(parsed: argparse.Namespace) -> int:
+def quickstart(parsed: argparse.Namespace) -> None:
     os.environ.setdefault("LMEVAL_LOG_LEVEL", "WARNING")
     from lm_factuality.ground.console import interval, print_table, shown
     from lm_factuality.sample.quickstart import PAGE, TASK, judge_sample, quickstart
@@ -167,4 +166,3 @@ def quickstart(parsed: argparse.Namespace) -> int:
             "  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor --output_path results",
         ),
     )
-    return 0

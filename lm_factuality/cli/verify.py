@@ -24,7 +24,7 @@ _WRITTEN = ("verdict", "score", "reason", "said")
 _SHOWN = 3  # pairs of which the screen tells what the judge said
 
 
-def verify(parsed: argparse.Namespace) -> int:
+def verify(parsed: argparse.Namespace) -> None:
     config = load_judge_config(parsed.judge)
     if parsed.max_cost is not None:
         config = dataclasses.replace(config, max_cost=parsed.max_cost)
@@ -35,7 +35,7 @@ def verify(parsed: argparse.Namespace) -> int:
         if parsed.dry_run:
             planned = judge.rehearse(lambda asked: _by_logprobs(asked, pairs)) if by_logprobs else plan(judge, pairs)
             print_plans(parsed.pairs.name, config.name, [(PROMPT, planned)])
-            return 0
+            return
         if parsed.out.is_dir():
             raise ConfigError(f"--out {parsed.out}: is a folder, expected a file")
         check_writable(parsed.out.parent, "verdicts")
@@ -46,7 +46,6 @@ def verify(parsed: argparse.Namespace) -> int:
     _print_summary(found, parsed.out, config.name)
     if errors and all(each.verdict == UNSCORED for each in found):
         raise BackendDown(f"judge {config.name}: nothing has a verdict, the first: {found[0].reason}")
-    return 0
 
 
 def _by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lm_eval.api.filter import Filter, FilterEnsemble
+from lm_eval.filters.selection import TakeFirstFilter
 
 from judges import LEXICAL
 from judges.backends.limits import Purse
@@ -191,12 +192,7 @@ class JudgedTask(SuiteTask):
         """For ``--predict_only``, which asks for generations and no more: no judge; ``lm-factuality judge`` reads the samples."""
         super().override_metric(metric_name)
         if metric_name == "bypass":
-            self._filters = [FilterEnsemble("none", [_Unjudged])]
-
-
-class _Unjudged(Filter):  # type: ignore[misc]
-    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[Mapping[str, Any]]) -> list[str]:
-        return [each[0] for each in resps]
+            self._filters = [FilterEnsemble("none", [TakeFirstFilter])]
 
 
 def named_judge(task: str, judge: str) -> JudgeConfig:

@@ -131,7 +131,8 @@ class HFRALM(HFTree):
                 self._leave_room(limit, "task's window of")
         owners = [_owner(number, source) for number, source in enumerate(sources)]
         search = Search(self._index, self._exclusion, self._documents(owners, sources))
-        keys = [(self._words(window), owners[window.request]) for window in cut]
+        queried = (self.tok_decode(each.before[-self._options.query_length :], skip_special_tokens=True) for each in cut)
+        keys = [(str(words), owners[window.request]) for words, window in zip(queried, cut, strict=True)]
         found = search.retrieve(keys, self._options.num_documents)
         without = sum(not found[key][0] for key in keys)
         if without:
@@ -163,10 +164,6 @@ class HFRALM(HFTree):
             row["articles"].update(articles)
             row["passages"].update({str(hit.number): asdict(hit.passage) for hit in (*hits, *excluded)})
         return query
-
-    def _words(self, window: Window) -> str:
-        tokens = window.before[-self._options.query_length :]
-        return str(self.tok_decode(tokens, skip_special_tokens=True))
 
     def _tokens_of(self, number: int, passage: Passage) -> list[int]:
         if number not in self._document_tokens:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import sqlite3
 import unicodedata
 from dataclasses import asdict, dataclass
@@ -22,7 +23,7 @@ _ENDS = 1 << 20  # bytes at either end of a file that its identity depends on
 _AGAIN = "copy the file again, or build it: lm-factuality knowledge build SOURCE --out FILE"
 SEPARATOR = "####SPECIAL####SEPARATOR####"  # FActScore's
 WORDS = 256  # of a passage; FActScore has as many tokens of RoBERTa
-_MARKS = ("<s>", "</s>")  # RoBERTa's, which FActScore leaves in its pages
+_MARKS = re.compile("</?s>")  # RoBERTa's, which FActScore leaves in its pages
 _PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-"})
 
 
@@ -135,10 +136,10 @@ def split_page(text: str) -> list[str]:
     """The passages of a page in their order, none of them empty: what stands between separators; where that has more than
     ``WORDS`` words (by white space), or there are no separators, cut after so many, line breaks becoming spaces."""
     if SEPARATOR not in text:
-        return _cut(_without_marks(text).split())
+        return _cut(_MARKS.sub(" ", text).split())
     found: list[str] = []
     for part in text.split(SEPARATOR):
-        passage = _without_marks(part)
+        passage = _MARKS.sub(" ", part).strip()
         words = passage.split()
         found += _cut(words) if len(words) > WORDS else [passage] if passage else []
     return found
@@ -146,12 +147,6 @@ def split_page(text: str) -> list[str]:
 
 def _cut(words: list[str]) -> list[str]:
     return [" ".join(words[start : start + WORDS]) for start in range(0, len(words), WORDS)]
-
-
-def _without_marks(text: str) -> str:
-    for mark in _MARKS:
-        text = text.replace(mark, " ")
-    return text.strip()
 
 
 def spellings(title: str) -> list[str]:

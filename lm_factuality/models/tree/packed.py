@@ -73,10 +73,6 @@ def _moved(numbers: Ints, device: torch.device) -> Tensor:
 _current: ContextVar[_Pass] = ContextVar("_current")  # each thread's own
 
 
-def _remember_visibility(*, mask_function: Callable[..., Any], **_: Any) -> _Visibility:
-    return _Visibility(mask_function)
-
-
 def _attention(
     module: torch.nn.Module,
     query: Tensor,
@@ -161,7 +157,7 @@ def _attend(
 
 
 AttentionInterface.register(_NAME, _attention)
-AttentionMaskInterface.register(_NAME, _remember_visibility)
+AttentionMaskInterface.register(_NAME, lambda *, mask_function, **_: _Visibility(mask_function))
 
 
 class PackedEngine:
