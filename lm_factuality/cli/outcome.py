@@ -97,8 +97,7 @@ def _next(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> 
 
 
 def print_corrected(files: Sequence[ResultsFile], tasks: Sequence[str] | None = None) -> None:
-    """The scores that are corrected for their judge beside what was measured, of all ``tasks`` or of some, and why others are not
-    though the judge has a certificate; nothing where there are none."""
+    """The corrected scores beside what was measured, of all ``tasks`` or some, and why others with a certificate have none."""
     rows, notes = [], dict[str, None]()
     for task in (each for file in files for each in file.tasks if tasks is None or each.task in tasks):
         benchmark = find_benchmark(task.kind)

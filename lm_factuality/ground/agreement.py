@@ -63,8 +63,7 @@ def coefficient(items: Sequence[Item], clusters: Sequence[str], value: Callable[
 
 
 def share(rows: Sequence[Sequence[float]], clusters: Sequence[str], value: Callable[[Sequence[float]], float]) -> Measure:
-    """A share out of the sums of ``rows``, with the interval of a bootstrap of clusters; where all draws are alike, as of what
-    always agrees, that of as many independent clusters (Clopper and Pearson, 1934)."""
+    """A share out of the sums of ``rows``, with a bootstrap's interval over clusters, or Clopper and Pearson's if all agree."""
     if not rows or math.isnan(found := value(np.sum(rows, axis=0).tolist())):
         return Measure(None, None, None, len(rows))
     places = np.unique(clusters, return_inverse=True)[1]

@@ -92,8 +92,7 @@ def printable(text: str) -> str:
 
 
 def refuse(problems: Sequence[str], what: str = "", advice: str = "") -> None:
-    """Does nothing if there are no ``problems``; ``what`` they are (lines, rows) is named where there are more than are listed.
-    Raises DataError: lists the first of them, and ends with ``advice``."""
+    """Raises DataError if there are ``problems``: the first of them, how many of ``what`` (lines, rows), and ``advice``."""
     if problems:
         more = [f"... {len(problems)} {f'{what} ' if what else ''}in all"] if problems[_SHOWN:] else []
         raise DataError("\n".join([*problems[:_SHOWN], *more, *([advice] if advice else [])]))

@@ -33,8 +33,7 @@ _PART = re.compile(r"\.(.*)\.([0-9a-f]{8})\.(\d+)\.part(\.old)?")
 def whole_file(
     path: Path, errors: tuple[type[Exception], ...] = (OSError, ValueError), cure: str = "choose another place"
 ) -> Iterator[Path]:
-    """A file beside ``path`` to write to, which takes its place when the block ends without an error. Makes the folder. Raises
-    DataError: one of ``errors``, with its ``cure``."""
+    """A file that becomes ``path`` when the block ends well; its folder is made. Raises DataError: one of ``errors``."""
     part = _part_of(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,9 +122,8 @@ def sha256_of(path: Path) -> str:
 
 
 def parse_json(text: str, is_shared: bool = True) -> Any:
-    """``text`` as ``json.loads`` has it, so that whatever follows it downwards comes to an end. Raises ValueError: no JSON,
-    nested too deeply, a number of too many digits; or, in files that more than one program reads (``is_shared``), an object has a
-    key twice, of which another reader might take the other one."""
+    """``text`` as ``json.loads`` has it. Raises ValueError: no JSON, nested too deeply, a number of too many digits; or, in files
+    that other programs read (``is_shared``), an object has a key twice, of which these might take the other."""
     try:
         content = json.loads(text, object_pairs_hook=_object if is_shared else None)
     except RecursionError:
@@ -173,9 +171,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def whole_folder(out: Path, mark: str) -> Iterator[Path]:
-    """A folder to write to, which becomes ``out`` when the block ends without an error. ``mark`` is the name of a file that every
-    folder of this kind has: an earlier ``out`` with that file in it, or an empty one, is replaced. A link stands for the folder
-    that it leads to. Raises DataError: ``out`` is something else, or cannot be written."""
+    """A folder to write to, which becomes ``out`` (or where that links to) when the block ends without an error. An earlier one
+    that holds a file called ``mark``, or nothing, is replaced. Raises DataError: it is something else, or cannot be written."""
     out = Path(os.path.realpath(out))
     if out.exists() and not (out.is_dir() and (not any(out.iterdir()) or (out / mark).is_file())):
         what = f"a folder without {mark}, so not made by this command" if out.is_dir() else "not a folder"

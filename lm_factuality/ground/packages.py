@@ -16,8 +16,7 @@ _MARK = 'PROJECT = "lm-factuality"'  # a line of the engine's __init__.py
 
 
 def need(module: str, what: str, extra: str) -> Any:
-    """The module of that name; ``what`` needs it, and ``extra`` is the suite's with which it is installed. Raises ConfigError: it
-    is not installed, or cannot be imported, as when a package that it needs is broken."""
+    """The module that ``what`` needs, from the suite's ``extra``. Raises ConfigError: not installed, or cannot be imported."""
     name = module.partition(".")[0]
     try:
         return import_module(module)
@@ -80,8 +79,7 @@ def load_words(package: str) -> dict[str, str]:
 
 
 def commit_of(dataset: str, where: str, revision: str | None = None) -> str:
-    """The commit that ``revision`` of a dataset of the Hub (None: its newest) is at now; ``where`` says who names it. Raises
-    DataError: the Hub doesn't answer, or has no such dataset."""
+    """The commit of a ``revision`` (None: the newest) of a dataset of the Hub. Raises DataError, from ``where``: none."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HFValidationError, OfflineModeIsEnabled
     from huggingface_hub.errors import HTTPError as HubError  # type: ignore[attr-defined]  # of the HTTP library that it uses

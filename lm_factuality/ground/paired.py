@@ -1,8 +1,7 @@
 """Whether two models that answered the same rows differ by more than chance.
 
-The tests turn on one idea: if the models do not differ, whose answers to a cluster of rows are whose is the toss of a coin
-(Fisher's randomisation test). So clusters are flipped whole, and no distribution is assumed. Of clusters of one row, right or
-wrong, it is McNemar's exact test."""
+If the models do not differ, whose answers to a cluster of rows are whose is the toss of a coin (Fisher's randomisation test). So
+clusters are flipped whole, and no distribution is assumed. Of clusters of one row, right or wrong, it is McNemar's exact test."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -60,8 +59,7 @@ def slopes(value: Callable[[Sequence[float]], float], sums: Floats) -> Floats:
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """The p-values adjusted for their number (Holm, 1979): the chance that any of these comparisons is called a difference where
-    there is none stays below the level that they are held against."""
+    """The p-values adjusted for their number (Holm, 1979), so that the chance of any false difference stays below their level."""
     order = np.argsort(ps)
     highest = np.maximum.accumulate(np.minimum(1.0, np.arange(len(ps), 0, -1) * np.array(ps)[order]))
     return list(highest[np.argsort(order)].tolist())

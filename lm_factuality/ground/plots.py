@@ -106,8 +106,7 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def save_figure(figure: Any, path: Path) -> Path:
-    """Writes beside ``path`` and renames, so that a reader never finds half a plot; returns ``path``. Raises ConfigError: the
-    name does not end in one of ``FORMATS``; DataError: the folder cannot be written."""
+    """Writes the whole file, or none; returns ``path``. Raises ConfigError: no ending of ``FORMATS``; DataError: it cannot."""
     if path.suffix[1:].lower() not in FORMATS:
         raise ConfigError(f"{path}: plots are {', '.join(f'.{name}' for name in FORMATS)}")
     with whole_file(path, (OSError,)) as part:

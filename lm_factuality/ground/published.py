@@ -63,8 +63,7 @@ def cache_folder() -> Path:
 
 @lru_cache(maxsize=1)
 def tls_context() -> ssl.SSLContext:
-    """Checks certificates against the list that the environment names (for requests, OpenSSL or curl), else certifi's. Raises
-    ConfigError: what the environment names is no list of certificates."""
+    """Checks certificates against the list that the environment names, else certifi's. Raises ConfigError: it is no such list."""
     import httpx
 
     variable = next(filter(os.environ.get, _CERTIFICATES), None)
@@ -111,8 +110,7 @@ def locate(source: Source, data_dir: str | Path | None = None) -> Located:
 
 
 def fetch(source: Source) -> Path:
-    """The checked download of ``source``, made now if it is not there: a few megabytes, whole or not at all. Raises DataError: no
-    network, a refusal, or content that is not what the registry names."""
+    """The checked download of ``source``, made now if need be, whole or not at all. Raises DataError: no network, or altered."""
     import httpx
 
     path = cached_path(source)

@@ -47,8 +47,7 @@ def _opened(path: Path, expected: str) -> Iterator[TextIO]:
 
 
 def read_text(path: Path, expected: str) -> str:
-    """The text of a UTF-8 file, gzipped or not, without a byte order mark. Raises DataError: it cannot be read; the text ends
-    with what was ``expected``."""
+    """The text of a UTF-8 file, gzipped or not, without a byte order mark. Raises DataError, with what was ``expected``."""
     with _opened(path, expected) as file:
         text = file.read(MOST_TEXT + 1)
     if len(text) > MOST_TEXT:

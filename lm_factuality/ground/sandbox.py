@@ -1,8 +1,7 @@
 """Jinja templates in the YAMLs of strangers: sandboxed, and bounded in what they can make of a row.
 
-Jinja's own sandbox keeps a template from reaching Python; it does not keep ``{{ 'a' * 10**10 }}`` or three nested loops from
-taking the machine. Here loops nest twice at most and keep nothing from one round to the next, and what could make a long text out
-of a short one is bounded before it is made."""
+Jinja's sandbox keeps a template from reaching Python, but not ``{{ 'a' * 10**10 }}`` or three nested loops from taking the
+machine. Here loops nest twice at most and keep nothing from round to round; what could make a text long is bounded."""
 
 from collections.abc import Iterable, Iterator
 from functools import reduce

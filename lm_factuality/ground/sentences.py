@@ -36,8 +36,7 @@ def spaced(text: str) -> str:
 
 
 def split_sentences(text: str) -> list[str]:
-    """Sentences by their end marks, not split after initials, titles, common abbreviations and the numbers of lists. White space
-    where such a mark does not end a sentence is one space."""
+    """Sentences by their end marks, not split after initials, titles, abbreviations or numbers of lists, where a space stays."""
     found: list[str] = []
     parts: list[str] = []
     begin = start = 0  # of the sentence, and of its last part

@@ -44,8 +44,7 @@ Reader = Callable[[Path], Iterator[Record | str]]
 
 
 def read_table(path: Path, otherwise: Reader | None = None) -> Table:
-    """All rows of ``path`` that can be read; its ending names its format, ``otherwise`` is that of files with another ending.
-    Raises DataError: the file is missing or of no known format."""
+    """All rows of ``path``, by its ending or ``otherwise``. Raises DataError: the file is missing or of no known format."""
     reader = FORMATS.get(path.suffix.lower(), otherwise)
     if reader is None:
         raise DataError(f"{path}: ends in {path.suffix!r}, expected one of {', '.join(FORMATS)}")
@@ -128,9 +127,8 @@ def parquet_rows(path: Path, needed: Sequence[str] = (), optional: Sequence[str]
 
 
 def write_table(path: Path, records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
-    """Writes the columns ``names`` of all records; the ending of ``path`` names the format, one of ``FORMATS``. In CSV lists and
-    mappings are JSON; in JSONL each record has the columns that it came with. Raises DataError: the folder cannot be written, or
-    Parquet cannot hold the values."""
+    """Writes the columns ``names`` in the format of ``path``'s ending, one of ``FORMATS``. In CSV lists and mappings are JSON; in
+    JSONL records keep their columns. Raises DataError: the folder cannot be written, or Parquet cannot hold the values."""
     if path.suffix.lower() == ".parquet":
         import pyarrow
         import pyarrow.parquet

@@ -1,5 +1,4 @@
-"""What a model thinks and what it says, told apart in one place, and what it says as plain words: for evaluated models and judges
-alike. ``thinking.yaml`` has the marks of the formats that are known."""
+"""What a model thinks and what it says (as plain words, too), told apart in one place by the marks of ``thinking.yaml``."""
 
 import re
 import unicodedata

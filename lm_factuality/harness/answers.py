@@ -1,9 +1,8 @@
 """A request type for lm_eval: which of some words a model gives for an answer, by their log-probabilities where it has them.
 
 A local model scores each word as a continuation of the prompt. lm_eval's clients of servers send a prompt once and drop what is
-not text; here they send it with ``logprobs`` and the whole reply is read, so that the alternatives of the first token answer for
-chat models too. A server that refuses ``logprobs``, or leaves them out, is asked for text alone. All questions are under way at
-once, within the client's ``num_concurrent``, and each distinct one is sent once."""
+not text; here it is sent with ``logprobs`` and the whole reply is read, so that the first token's alternatives answer for chat
+models too. A server without ``logprobs`` is asked for text alone. Equal questions are sent once."""
 
 import asyncio
 import contextlib
@@ -83,8 +82,7 @@ def _by_likelihood(lm: LM, asked: Sequence[Instance], disable_tqdm: bool) -> lis
 
 
 def first_word(alternatives: Sequence[tuple[str, float]], words: Sequence[str]) -> tuple[float | None, ...] | None:
-    """The log-probability of each word as the first token, from (token, log-probability), summed over case and white space; None
-    for a word that is not there, and None as a whole if none is."""
+    """The log-probability of each word as first token, summed over case and white space, or None; None if there are none."""
     found = [[logprob for token, logprob in alternatives if token.strip(BLANKS).lower() == word.lower()] for word in words]
     return tuple(map(_sum, found)) if any(found) else None
 

@@ -73,8 +73,7 @@ class Samples:
 
 
 def to_line(doc: Mapping[str, Any], responses: Sequence[str]) -> str:
-    """A line that ``read_samples`` reads; lm_eval's samples have the same two keys, among others. Takes whatever a document
-    holds, for a value that is no JSON must not cost the generations."""
+    """A line that ``read_samples`` reads, with two keys of lm_eval's samples. It takes what is no JSON too, rather than fail."""
     return json.dumps({"doc": doc, "resps": [list(responses)]}, ensure_ascii=False, default=str)
 
 

@@ -113,8 +113,7 @@ class Judging:
             logger.error("%s", _run.failures[-1])
 
     def _advice(self, failure: str, saved: Sequence[_Saved]) -> str:
-        """What happened, and what judges the generations without the model. Processes that had the same documents, as lm_eval
-        leaves them where it does not share the work out, count once."""
+        """What happened, and what judges the generations without the model. Processes with the same documents count once."""
         files = list({digest: str(path) for path, digest in reversed(saved)}.values())[::-1]
         store = ["--store", str(self.store)] if self.store else []
         out = str(Path(files[0]).with_suffix(""))

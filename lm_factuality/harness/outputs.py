@@ -15,9 +15,8 @@ _DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[^/]*)\.json$")
 
 
 class ScoredContinuation(NamedTuple):
-    """What a model says of one choice. ``logprob`` is the sum of natural log-probabilities of its tokens, None if there is none;
-    ``num_tokens`` is None where the model's tokenizer is out of reach; ``truncated`` says that the beginning of the prefix was
-    cut off; ``problem`` says why there is no score, empty if there is one."""
+    """What a model says of one choice. ``logprob`` is the sum of natural log-probabilities of its tokens; ``num_tokens`` is None
+    where the tokenizer is out of reach; ``truncated``: the prefix lost its beginning; ``problem`` says why there is no score."""
 
     logprob: float | None
     is_greedy: bool
@@ -91,11 +90,10 @@ class TaskResult:
 @dataclass(frozen=True)
 class ResultsFile:
     """One ``results_*.json``. ``model`` is the model as lm_eval names it; ``variant`` is what makes another model of the same
-    name (a revision, a backend that does more than score), empty for none; ``backend`` is lm_eval's ``--model``. ``revision`` is
-    the commit where lm_eval knows it, otherwise the name that was asked for; ``dtype`` is such as ``float32``. ``date`` is the
-    start of the run in seconds since 1970, ``date_text`` what the file's name ends with, which the samples share. ``versions``
-    has those of ``lm_eval``, ``transformers`` and ``suite`` (of the first of the suite's tasks). ``content`` is the whole
-    file."""
+    name (a revision, a backend that does more than score), or empty; ``backend`` is lm_eval's ``--model``. ``revision`` is the
+    commit where lm_eval knows it, otherwise the name asked for; ``dtype`` is such as ``float32``. ``date`` is the start of the
+    run in seconds since 1970, ``date_text`` what the file's name ends with, which the samples share. ``versions`` has those of
+    ``lm_eval``, ``transformers`` and ``suite`` (of the first of its tasks). ``content`` is the whole file."""
 
     path: Path
     content: Mapping[str, Any]

@@ -29,8 +29,7 @@ def own_data(config: Mapping[str, Any], expected: str) -> Path | None:
 
 
 def find_data(own: Path | None, source: Source, data_dir: str | None) -> tuple[Path, dict[str, Any]]:
-    """The file of a task, ``own`` or the published ``source``, and what results say of it. Raises DataError: ``own`` is not
-    there, or the published one is neither here nor can be downloaded."""
+    """The file of a task, ``own`` or the published ``source``, and what results say of it. Raises DataError: it cannot be had."""
     if own is None:
         located = locate(source, data_dir)
         path, blob, is_published = located.path, located.blob, located.is_upstream

@@ -45,8 +45,7 @@ Answer: TypeAlias = tuple[float | None, bool] | str
 
 @dataclass(frozen=True)
 class Encoded:
-    """A request in tokens; ``key`` is its name in lm_eval's response cache, ``source`` where it came from, ``window`` the number
-    of tokens that the model may see of everything, None for as many as it can."""
+    """A request in tokens; ``key`` names it in lm_eval's response cache, ``window`` is how many tokens the model may see."""
 
     key: tuple[str, str]
     context: list[int]
@@ -247,8 +246,7 @@ def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
 
 
 def _score_on_server(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Answer]:
-    """As ``_score_tokens``, but an answer that a server never gives costs its own row, not the run. Raises ModelError: several
-    requests in a row fail, one by one: the server is gone, not a row at fault."""
+    """As ``_score_tokens``, but an answer that never comes costs its own row. Raises ModelError: so many fail that it is gone."""
     chunk = _SERVER_CHUNK * max(1, getattr(lm, "_concurrent", 1))
     answers: list[Answer] = []
     failures = 0
@@ -277,8 +275,7 @@ def _score_on_server(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: b
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether a server that is there turned this one request down, as for a prompt longer than its window. A missing key or
-    a wrong address (HTTP 401, 403, 404) is no such thing: it fails every request alike."""
+    """Whether a server turned this request down. A missing key or a wrong address (401, 403, 404) fails all alike."""
     status = getattr(error, "status", None) or getattr(getattr(error, "response", None), "status_code", None)
     return status in _REFUSALS
 

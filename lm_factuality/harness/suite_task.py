@@ -113,8 +113,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         self.built()
 
     def built(self) -> None:
-        """Called when the task is made, for what lm_eval's constructor would undo. A subclass has no constructor of its own:
-        lm_eval reads from the signature whether it takes a ``config``."""
+        """Called in the end, for what lm_eval's constructor would undo. Subclasses have none: lm_eval looks at its signature."""
 
     @abc.abstractmethod
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:

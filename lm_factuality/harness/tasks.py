@@ -133,8 +133,7 @@ def wrong_name(task: Any) -> str:
 
 def foreign_functions(path: Path, seen: frozenset[Path] = frozenset()) -> Iterator[tuple[Path, str]]:
     """(YAML, name) of every ``!function`` in a YAML and in what it includes that is not of the suite, nor of an installed
-    benchmark. A module beside the YAML comes before an installed one of the same name, as in lm_eval. Raises OSError,
-    UnicodeDecodeError, yaml.YAMLError: a file cannot be read."""
+    benchmark (modules beside it come first, as in lm_eval). Raises OSError, UnicodeDecodeError, yaml.YAMLError: unreadable."""
     path = path.resolve()
     if path in seen:
         return

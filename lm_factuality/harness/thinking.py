@@ -24,8 +24,7 @@ _MOST = 1_000_000
 
 
 def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
-    """What is written for requests with arguments (prompt, generation arguments, and the tokens to think, if there are any).
-    Raises ModelError: prompt, thoughts and answer are more than the model's window."""
+    """What is written for (prompt, generation arguments, tokens to think if any). Raises ModelError: too much for the window."""
     asked = [_with_room(lm, each) for each in requests]
     cache_of, hash_args = getattr(lm.cache_hook, "dbdict", None), internal("lm_eval.api.model:hash_args")
     names = ["" if each.args[1].get("do_sample") else hash_args("generate_until", each.args) for each in asked]

@@ -62,8 +62,7 @@ class ConstantAnswer(LM):  # type: ignore[misc]
 
 class SurfaceBaseline(LM):  # type: ignore[misc]
     """lm_eval model ``surface-baseline``; ``rule`` is random, shortest, or spacing (most spaces before punctuation). Scores are
-    no log-probabilities, only an order; equal ones are ordered by a hash of the text, so that ties are broken at random and in
-    the same way each time. Raises ConfigError: no rule of that name."""
+    no log-probabilities, only an order; ties are broken by a hash of the text. Raises ConfigError: no rule of that name."""
 
     def __init__(self, rule: str = "random", **_: Any) -> None:
         super().__init__()

@@ -89,8 +89,7 @@ class Exclusion:
 
 
 class Search:
-    """Retrieves for rows without the articles of their own ``documents``. ``banned`` has for each row these articles, as far as
-    the index has them, and the number of the passage by which each was recognised."""
+    """Retrieves for rows without the articles of their ``documents``; ``banned`` has these and the passage that told of each."""
 
     def __init__(self, index: Index, exclusion: Exclusion, documents: Mapping[Owner, EvaluatedDocument]) -> None:
         self._index, self._exclusion, self._documents = index, exclusion, documents

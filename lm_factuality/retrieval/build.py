@@ -38,8 +38,7 @@ _APPEND = (
 
 
 def open_index(path: str | Path) -> Index:
-    """The index in the folder ``path``; sums are compared if it is under 64 MB, else sizes alone. Raises DataError: there is
-    none, or it is unfinished, truncated or altered; the text says which and what to do."""
+    """The index in the folder ``path``; sums are compared if it is under 64 MB, else sizes. Raises DataError: it is not whole."""
     folder = Path(path)
     manifest = read_manifest(folder)
     check_files(folder, manifest)
@@ -118,10 +117,9 @@ def build_knowledge(
     sources: str | Path | Sequence[str | Path], out: str | Path, *, fields: Fields | None = None, overwrite: bool = False
 ) -> Knowledge:
     """Writes the pages of ``sources`` to the SQLite file ``out`` and opens it. A row is a page, or a passage of one: rows of the
-    same title are joined in their order by FActScore's separator. Every row needs a title. A build that was interrupted goes on
-    when it is started again with the same arguments. Raises ConfigError: ``out`` exists and ``overwrite`` is not set, or it is
-    one of the sources; DataError: a source cannot be read, a row has no title, or the unfinished build in ``OUT.partial`` is of
-    something else."""
+    same title are joined in their order by FActScore's separator. A build that was interrupted goes on when it is started again.
+    Raises ConfigError: ``out`` exists without ``overwrite``, or is a source; DataError: a source cannot be read, a row has no
+    title, or ``OUT.partial`` is of something else."""
     given = [sources] if isinstance(sources, str | Path) else sources
     path, names = Path(out), fields or Fields()
     if path.is_dir():

@@ -43,8 +43,7 @@ class Fields:
 
 @dataclass(frozen=True)
 class SourceRecord:
-    """What a source was when it was read: its path as given, its size in bytes and the SHA-256 of its bytes. A dataset of the Hub
-    has the commit it was read at (``revision``) instead of size and sum."""
+    """What a source was when it was read: path, size in bytes and SHA-256; of a dataset of the Hub its commit (``revision``)."""
 
     path: str
     size: int | None = None
@@ -90,8 +89,7 @@ def to_passage(values: Mapping[str, Any], names: Fields, row: int, place: str) -
 
 
 def split_words(passage: Passage, words: int) -> Iterator[Passage]:
-    """Passages of ``words`` words, the last one perhaps shorter, with ids ``ID#0``, ``ID#1``, ... Words are what white space
-    separates, as in DPR's passages of 100 words; line breaks become spaces."""
+    """Passages of so many ``words`` by white space, as DPR's, with ids ``ID#0``, ``ID#1``, ...; line breaks become spaces."""
     tokens = passage.text.split()
     for number, start in enumerate(range(0, len(tokens), words)):
         yield Passage(f"{passage.id}#{number}", passage.title, " ".join(tokens[start : start + words]))

@@ -80,8 +80,7 @@ Reader = FileReader | DatasetReader
 
 
 def open_reader(source: str, names: Fields) -> Reader:
-    """The reader for ``source``: ``hub:NAME[:CONFIG[:SPLIT]]``, a folder of the datasets library, or a file by its ending. Raises
-    DataError: there is no such file, or no reader for its ending."""
+    """The reader for a dataset of the Hub, a folder, or a file by its ending. Raises DataError: no such file or ending."""
     path = Path(source)
     if source.startswith(HUB) or path.is_dir():
         return DatasetReader(source)
@@ -169,8 +168,7 @@ class Sources:
         self._current, self._row = state["finished"], state["row"]
 
     def take_up(self, kept: Mapping[str, Any], plan: Mapping[str, Any], partial: Path) -> None:
-        """Goes to where the unfinished build in ``partial`` stood, which has ``kept`` its plan and how far it came. Raises
-        DataError: it is a build of something else, or a source is no longer what it was."""
+        """Goes to where the build in ``partial`` stood, by what it ``kept``. Raises DataError: it is one of something else."""
         unfinished, cure = f"{partial} holds an unfinished build", f"start it again as it was, or delete {partial} to start over"
         for key in {**plan, **kept["plan"]}:
             if (before := kept["plan"].get(key)) != (now := plan.get(key)):

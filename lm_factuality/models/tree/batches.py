@@ -23,9 +23,8 @@ _NOWHERE = 1 << 30  # the depth of what no query sees
 @dataclass(frozen=True)
 class Batch:
     """``queries`` and ``keys``, shapes [blocks, queries] and [blocks, keys], are positions, counted from the first one of the
-    stretch's path; ``ends`` the ends of the keys' subtrees, and the depths those of queries and keys. Queries are filled up with
-    the first one of the block, keys with what ends before any query, so that none sees it. ``is_chain`` says that all blocks are
-    whole chains."""
+    stretch's path; ``ends`` the ends of the keys' subtrees, and the depths those of both. Queries are filled up with the first
+    one of the block, keys with what ends before any query. ``is_chain``: all blocks are whole chains."""
 
     queries: Ints
     keys: Ints
@@ -41,8 +40,7 @@ def before(queries: Any, keys: Any, ends: Any) -> Any:
 
 
 def batched(blocks: Sequence[Block], most_keys: int) -> tuple[list[Batch], Ints]:
-    """The blocks in batches of up to ``most_keys`` keys, or each alone; and for each of their queries, in order, its row among
-    those of all batches, one after the other, what fills them up included."""
+    """The blocks in batches of up to ``most_keys`` keys, or each alone; and for each query its row among those of all batches."""
     groups = list(_groups(blocks, most_keys)) if most_keys else [[block] for block in blocks]
     first = blocks[0].queries.start
     rows = np.empty(blocks[-1].queries.stop - first, dtype=np.int64)

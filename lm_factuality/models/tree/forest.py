@@ -19,9 +19,8 @@ WIDE = 384  # positions that share one masked attention at most
 @dataclass(frozen=True)
 class Forest:
     """``tokens``, ``depth`` and ``end``, each of shape [positions]: the token at a position, its place in its inputs (from 0),
-    and the number after the last position below it. A target is a token whose log-probability is asked for: ``target_tokens[m]``
-    follows position ``target_positions[m]``, shape [targets], sorted by position, each pair once. ``answers[r]`` are the targets
-    of request r, in the order of its continuation."""
+    and the number after the last position below it. A target is a token asked for: ``target_tokens[m]`` follows position
+    ``target_positions[m]``, shape [targets], sorted by position, each pair once; ``answers[r]`` are those of request r."""
 
     tokens: Ints
     depth: Ints

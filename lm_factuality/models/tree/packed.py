@@ -1,9 +1,8 @@
 """One forward pass over a stretch of the forest, without padding: the trees lie side by side, and attention keeps them apart.
 
-Everything in a transformer but attention treats positions one by one, so a stretch goes through as a single sequence with
-its own position numbers. Attention is replaced through transformers' interface for it: each block of queries attends to its
-own path. What a layer's mask lets a query see (all before it, a sliding window, a chunk) is asked of the model's own mask
-function, with depths for positions."""
+Everything in a transformer but attention treats positions one by one, so a stretch goes through as a single sequence with its own
+position numbers. Attention is replaced through transformers' interface: each block of queries attends to its own path. What a
+layer's mask lets a query see (a sliding window, a chunk) is asked of the model's own mask function, with depths for positions."""
 
 from collections.abc import Callable
 from contextvars import ContextVar

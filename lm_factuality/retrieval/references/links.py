@@ -1,5 +1,4 @@
-"""From what annotators wrote in ``ref`` to addresses that can be asked for, why a link gave no text, and which addresses may be
-connected to: those of the public internet, and those that the user names one by one."""
+"""From what annotators wrote in ``ref`` to addresses, why a link gave no text, and which addresses may be connected to."""
 
 import re
 import socket
