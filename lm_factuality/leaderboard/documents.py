@@ -8,7 +8,6 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,8 @@ from lm_factuality.leaderboard.rules import TaskRules
 from lm_factuality.leaderboard.submission import Refusal
 
 
-@dataclass(frozen=True)
-class Documents:
-    count: int
-    digest: str
-
-
 class Digest:
-    """Adds up documents in any order, without the keys that hold what the evaluated model said."""
+    """Documents, added in any order, as one hash; without the keys that hold what the evaluated model said."""
 
     def __init__(self, model_outputs: Sequence[str] = ()) -> None:
         self._model_outputs = model_outputs
@@ -38,10 +31,14 @@ class Digest:
         text = json.dumps(own, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         self._hashes[doc_id] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def documents(self) -> Documents:
+    @property
+    def count(self) -> int:
+        return len(self._hashes)
+
+    def hexdigest(self) -> str:
         """Of all that were added, in the order of their numbers."""
         lines = "".join(f"{number} {self._hashes[number]}\n" for number in sorted(self._hashes))
-        return Documents(len(self._hashes), hashlib.sha256(lines.encode()).hexdigest())
+        return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def published_here() -> dict[str, Path]:
@@ -51,7 +48,7 @@ def published_here() -> dict[str, Path]:
     return {blob_id(path): path for path in places if path.is_file()}
 
 
-def check_published(rules: TaskRules, found: Documents) -> Iterator[Refusal]:
+def check_published(rules: TaskRules, found: Digest) -> Iterator[Refusal]:
     """Where the rules have no digest: the documents beside those of the published file, if it is on this machine."""
     here = published_here().get(rules.git_blob)
     if here is None:
@@ -62,12 +59,12 @@ def check_published(rules: TaskRules, found: Documents) -> Iterator[Refusal]:
             fetch = f": lm-factuality data fetch {source.name}, or its folder in LM_FACTUALITY_DATA"
         sentence = f"the rules have no digest of its documents and {named} is not on this machine; check where it is{fetch}"
         yield Refusal("DATA_UNAVAILABLE", rules.task, sentence)
-    elif documents_of([rules.task], str(here.parent))[rules.task] != found:
+    elif documents_of([rules.task], str(here.parent))[rules.task].hexdigest() != found.hexdigest():
         sentence = f"the documents in the samples are not those of {here.name}; run it again"
         yield Refusal("WRONG_DATA", rules.task, sentence)
 
 
-def documents_of(tasks: Sequence[str], data_dir: str | None = None, include_path: str | None = None) -> dict[str, Documents]:
+def documents_of(tasks: Sequence[str], data_dir: str | None = None, include_path: str | None = None) -> dict[str, Digest]:
     """The documents of ``tasks`` as lm_eval would load them. Raises ConfigError, DataError: a task or its data cannot be used."""
     from lm_eval.tasks import TaskManager, get_task_dict
 
@@ -81,10 +78,9 @@ def documents_of(tasks: Sequence[str], data_dir: str | None = None, include_path
         hint = did_you_mean(unknown[0], manager.all_tasks)
         raise ConfigError(f"no task is called {unknown[0]!r}{hint}; known: {', '.join(manager.all_tasks)}")
     for name, task in get_task_dict(list(tasks), manager).items():
-        digest = Digest(task.declared.model_outputs)
+        found[name] = Digest(task.declared.model_outputs)
         for number, doc in enumerate(task.eval_docs):
-            digest.add(number, doc)
-        found[name] = digest.documents()
+            found[name].add(number, doc)
     return found
 
 
@@ -97,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     try:
         for name, found in documents_of(parsed.tasks, parsed.data_dir, parsed.include_path).items():
-            sys.stdout.write(f"  {name}:\n    documents: {found.count}\n    digest: {found.digest}\n")
+            sys.stdout.write(f"  {name}:\n    documents: {found.count}\n    digest: {found.hexdigest()}\n")
     except FactualityError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -93,7 +93,7 @@ def check_rows(
         more = [f"... {len(wrong)} differences in all"] if len(wrong) > _SHOWN else []
         yield Refusal("SCORE_CHANGED", task.task, "; ".join([*wrong[:_SHOWN], *more]))
     if rules.digest is None and not found:
-        found += check_published(rules, rows.digest.documents())
+        found += check_published(rules, rows.digest)
         yield from found
     if isinstance(samples, list) and not found and not wrong:
         yield from check_again(task, samples)
@@ -155,7 +155,7 @@ class _Rows:
             yield Refusal("ROWS_MISSING", rules.task, f"{found}; run the whole task again")
         if unknown := sorted(self._seen - expected):
             yield Refusal("ROWS_MISSING", rules.task, f"doc_id {_some(unknown)}: the data has no such row")
-        digest = self.digest.documents().digest
+        digest = self.digest.hexdigest()
         if rules.digest is not None and not missing and digest != rules.digest:
             found = f"not the published ones (digest {digest[:12]}, expected {rules.digest[:12]})"
             advice = "run the task on the published data, as this version of the suite has it"

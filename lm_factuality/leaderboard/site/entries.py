@@ -1,10 +1,6 @@
-"""What the leaderboard knows of a submission (whether it was accepted, its scores and its settings), and ranks with ties: a
-model's rank is one more than the number of models that are surely better.
-
-Model A is surely better than B if A's whole interval lies on the better side of B's. An interval is the 95% interval of the
-score. Where rows are unscored, its worse end reaches to the score if all of them were wrong, and its better end is that score:
-whatever the rows would have given, the better end of an interval over all of them lies no lower. So leaving rows unscored never
-wins a rank. A rank says how many models are ahead beyond doubt, not who is ahead by luck."""
+"""What the leaderboard knows of a submission (whether it was accepted, its scores and its settings), and ranks with ties, by the
+rule in ``site.yaml``: a rank says how many models are ahead beyond doubt, not who is ahead by luck. Where rows are unscored, the
+better end of an interval is the score if all of them were wrong: over all rows it would lie no lower, whatever they gave."""
 
 import hashlib
 import json

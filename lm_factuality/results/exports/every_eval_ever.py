@@ -86,9 +86,7 @@ def _record(
             "additional_details": {f"{name}_version": version for name, version in file.versions.items()},
         },
         "model_info": about.model_info(file, model),
-        "evaluation_results": [
-            _result(file, task, found, when) for name in task.metrics if (found := _score(task, name)) is not None
-        ],
+        "evaluation_results": [_result(file, task, found, when) for name in task.metrics if (found := _score(task, name))],
     }
     return record, _instances(task, evaluation, model) if samples else []
 

@@ -126,7 +126,7 @@ def _digest(documents: Sequence[Document]) -> str:
     digest = Digest()
     for number, document in enumerate(documents):
         digest.add(number, document)
-    return digest.documents().digest
+    return digest.hexdigest()
 
 
 def write_results(folder: Path, number: int, documents: Mapping[str, Sequence[Document]]) -> None:
