@@ -25,12 +25,11 @@ def register_prompts(prefix: str, folder: Path) -> None:
 def prompt_names(folder: Path | None = None) -> list[str]:
     """All registered prompts, or those in ``folder``; files whose name begins with an underscore are parts of others."""
     folders = _registered if folder is None else {"": folder}
-    return sorted(
-        f"{prefix}/{name}".lstrip("/")
-        for prefix, each in folders.items()
-        for file in each.rglob(f"*{_SUFFIX}")
-        if not (name := file.relative_to(each).with_suffix("").as_posix()).rpartition("/")[2].startswith("_")
-    )
+    found = []
+    for prefix, each in folders.items():
+        names = (file.relative_to(each).with_suffix("").as_posix() for file in each.rglob(f"*{_SUFFIX}"))
+        found += [f"{prefix}/{name}".lstrip("/") for name in names if not name.rpartition("/")[2].startswith("_")]
+    return sorted(found)
 
 
 class Prompts:

@@ -56,12 +56,10 @@ class CascadeBackend:
         first, then = self._first_config, self._then_config
         can = first.capabilities.can_answer
         claims = [claims_of(each.subject) if can(str(each.subject.get("kind"))) else [] for each in requests]
-        asked = [
-            Request("", first.decoding, subject={"kind": "verify", "claim": claim, **kept})
-            for request, each in zip(requests, claims, strict=True)
-            for kept in [{key: request.subject[key] for key in ("passages", "entity") if key in request.subject}]
-            for claim in each
-        ]
+        asked = []
+        for request, each in zip(requests, claims, strict=True):
+            kept = {key: request.subject[key] for key in ("passages", "entity") if key in request.subject}
+            asked += [Request("", first.decoding, subject={"kind": "verify", "claim": claim, **kept}) for claim in each]
         found = iter(self._ask(self._first, asked, f"asking {first.name}"))
         unsure = []
         for number, (request, each) in enumerate(zip(requests, claims, strict=True)):

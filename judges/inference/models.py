@@ -61,10 +61,8 @@ class SupportModel:
         of texts of like length, longest first, so that memory runs out at once."""
         cut, claims = Windows(self._tokenizer), self._encode([("", pair.claim) for pair in pairs])["input_ids"]
         rooms = [min(self._window, self._longest - len(ids) - _SPARE) for ids in claims]
-        windows = [
-            cut.of(pair.passages, room) if room >= min(_FEWEST, self._window) else []
-            for pair, room in zip(pairs, rooms, strict=True)
-        ]
+        fewest = min(_FEWEST, self._window)
+        windows = [cut.of(pair.passages, room) if room >= fewest else [] for pair, room in zip(pairs, rooms, strict=True)]
         owners = [number for number, each in enumerate(windows) for _ in each]
         encoded = self._encode([(text, pair.claim) for pair, each in zip(pairs, windows, strict=True) for text in each])
         lengths = [len(ids) for ids in encoded["input_ids"]]

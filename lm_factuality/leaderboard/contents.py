@@ -147,11 +147,8 @@ def _parse(text: str) -> Any:
 
 def _set_by_key(content: Any) -> list[str]:
     """The places of keys named like a credential whose value is a text, or an object of them (headers)."""
-    return [
-        f"{place}: is the name of a credential, and it is set"
-        for place, key, value in content
-        if isinstance(value, str | dict) and value and is_secret(key, value)
-    ]
+    named = [place for place, key, value in content if isinstance(value, str | dict) and value and is_secret(key, value)]
+    return [f"{place}: is the name of a credential, and it is set" for place in named]
 
 
 def _keys_in(content: Any, where: str = "") -> Iterator[tuple[str, str, Any]]:

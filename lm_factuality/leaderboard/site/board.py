@@ -110,16 +110,11 @@ def board_json(board: Board) -> dict[str, Any]:
 
 def _row_json(row: Row) -> dict[str, Any]:
     entry = row.entry
-    return {
-        **{name: getattr(entry, name) for name in ("model", "revision", "dtype", "backend", "num_parameters")},
-        "weights": entry.access,
-        "folder": entry.folder,
-        "sha256": entry.digest,
-        "date": entry.date,
-        "rerun": entry.rerun or None,
-        "same_answers_as": list(row.twins),
-        "scores": [{**asdict(score), "rank": row.ranks[task]} for task, score in row.scores.items()],
-    }
+    model = {name: getattr(entry, name) for name in ("model", "revision", "dtype", "backend", "num_parameters")}
+    found = {"weights": entry.access, "folder": entry.folder, "sha256": entry.digest, "date": entry.date}
+    known = {"rerun": entry.rerun or None, "same_answers_as": list(row.twins)}
+    scores = [{**asdict(score), "rank": row.ranks[task]} for task, score in row.scores.items()]
+    return {**model, **found, **known, "scores": scores}
 
 
 _PROBLEMS = 20  # that are shown of a refused submission

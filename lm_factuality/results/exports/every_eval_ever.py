@@ -11,7 +11,6 @@ from typing import Any
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.chosen import Figure, figure, headline, measure_of
-from lm_factuality.benchmarks.declaration import Instance
 from lm_factuality.benchmarks.pairs import reading
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of, write_json, write_lines
@@ -67,24 +66,19 @@ def _record(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     when, (organization, relationship) = f"{file.date:.6f}", publisher
     evaluation = f"{task.task.replace('/', '_')}/{model}/{when}"
+    source: dict[str, Any] = {"source_name": "lm-factuality", "source_type": "evaluation_run"}
+    source |= {"source_organization_name": organization, "evaluator_relationship": relationship}
+    source["additional_details"] = {"results_sha256": sha256_of(file.path)}
+    versions = {f"{name}_version": version for name, version in file.versions.items()}
+    library = {"name": "lm_eval", "version": file.versions.get("lm_eval", "unknown"), "additional_details": versions}
     record = {
         "schema_version": about.read_schema(about.EVERY_EVAL_EVER)["version"],
         "evaluation_id": evaluation,
         # Not now: the record of the same results shall be the same tomorrow.
         "retrieved_timestamp": when,
         "evaluation_timestamp": when,
-        "source_metadata": {
-            "source_name": "lm-factuality",
-            "source_type": "evaluation_run",
-            "source_organization_name": organization,
-            "evaluator_relationship": relationship,
-            "additional_details": {"results_sha256": sha256_of(file.path)},
-        },
-        "eval_library": {
-            "name": "lm_eval",
-            "version": file.versions.get("lm_eval", "unknown"),
-            "additional_details": {f"{name}_version": version for name, version in file.versions.items()},
-        },
+        "source_metadata": source,
+        "eval_library": library,
         "model_info": about.model_info(file, model),
         "evaluation_results": [_result(file, task, found, when) for name in task.metrics if (found := _score(task, name))],
     }
@@ -154,35 +148,29 @@ def _instances(task: TaskResult, evaluation: str, model: str) -> list[dict[str, 
     benchmark = find_benchmark(task.kind)
     if benchmark is None or benchmark.instance is None or task.samples is None:
         return []
+    version = about.read_schema(about.EVERY_EVAL_EVER_INSTANCE)["version"]
+    run = {"schema_version": version, "evaluation_id": evaluation, "model_id": model, "evaluation_name": task.task}
     # Of pooled counts they are about the score of whole responses.
-    result = f"{task.task}.{benchmark.instance_score or headline(task) or ''}"
-    found = []
+    run["evaluation_result_id"] = f"{task.task}.{benchmark.instance_score or headline(task) or ''}"
+    found: list[dict[str, Any]] = []
     for sample in samples_of(task):
         with reading(task, sample):
-            if (each := benchmark.instance(sample)) is not None:
-                found.append(_instance(sample, each, task.task, evaluation, model, result))
+            if (answered := benchmark.instance(sample)) is None:
+                continue
+            same = json.dumps([answered.question, answered.reference], ensure_ascii=False)
+            choices = None if answered.choices is None else list(answered.choices)
+            extracted = {"extracted_value": answered.extracted, "extraction_method": answered.method}
+            record = {
+                **run,
+                "sample_id": str(sample["doc_id"]),
+                "sample_hash": hashlib.sha256(same.encode()).hexdigest(),
+                "interaction_type": "single_turn",
+                "input": {"raw": answered.question, "reference": list(answered.reference), "choices": choices},
+                "output": {"raw": [answered.raw]},
+                "messages": None,
+                "answer_attribution": [{"turn_idx": 0, "source": "output.raw", **extracted, "is_terminal": True}],
+                "evaluation": {"score": answered.score, "is_correct": answered.is_correct},
+                "metadata": {name: str(sample[name]) for name in ("doc_hash", "prompt_hash", "target_hash") if name in sample},
+            }
+            found.append(record)
     return found
-
-
-def _instance(
-    sample: Mapping[str, Any], answered: Instance, task: str, evaluation: str, model: str, result: str
-) -> dict[str, Any]:
-    same = json.dumps([answered.question, answered.reference], ensure_ascii=False)
-    choices = None if answered.choices is None else list(answered.choices)
-    extracted = {"extracted_value": answered.extracted, "extraction_method": answered.method}
-    return {
-        "schema_version": about.read_schema(about.EVERY_EVAL_EVER_INSTANCE)["version"],
-        "evaluation_id": evaluation,
-        "model_id": model,
-        "evaluation_name": task,
-        "evaluation_result_id": result,
-        "sample_id": str(sample["doc_id"]),
-        "sample_hash": hashlib.sha256(same.encode()).hexdigest(),
-        "interaction_type": "single_turn",
-        "input": {"raw": answered.question, "reference": list(answered.reference), "choices": choices},
-        "output": {"raw": [answered.raw]},
-        "messages": None,
-        "answer_attribution": [{"turn_idx": 0, "source": "output.raw", **extracted, "is_terminal": True}],
-        "evaluation": {"score": answered.score, "is_correct": answered.is_correct},
-        "metadata": {name: str(sample[name]) for name in ("doc_hash", "prompt_hash", "target_hash") if name in sample},
-    }
