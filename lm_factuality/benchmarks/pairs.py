@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from lm_factuality.benchmarks.declaration import Benchmark, Sample, Samples, Score, undeclared
 from lm_factuality.benchmarks.rows import Counts, SampleRow, finite
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.paired import Floats, detectable, flip_test, holm, slopes, swap_test
-from lm_factuality.ground.statistics import Z95
+from lm_factuality.ground.paired import detectable, flip_test, holm, slopes, swap_test
+from lm_factuality.ground.statistics import Z95, Floats
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import samples_of
 

@@ -3,9 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
@@ -13,7 +11,7 @@ from tqdm import tqdm
 from judges.inference import load_entailment
 from lm_factuality.benchmarks.biographies.citations import find_splitter, judge_citations, summarise_citations, to_record
 from lm_factuality.benchmarks.biographies.generations import query_of, read_generations, read_names
-from lm_factuality.benchmarks.biographies.types import Record, read_lines
+from lm_factuality.benchmarks.biographies.types import read_lines
 from lm_factuality.benchmarks.biographies.viewer import build_page
 from lm_factuality.ground.console import percent, print_table
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -50,20 +48,12 @@ def retrieve(parsed: argparse.Namespace) -> None:
     if not found:
         raise DataError(f"{parsed.index}: no passage for any of {len(names)} names; is this the index that was meant?")
     write_json(parsed.out, {"data": found, "about": about})
-    notes = [
-        f"{what}: {', '.join(each[:_SHOWN])}{' ...' if len(each) > _SHOWN else ''}"
-        for what, each in (
-            ("no passage, left out", about["without_passages"]),
-            (f"fewer than {parsed.k}", [row["name"] for row in found if len(row["docs"]) < parsed.k]),
-        )
-        if each
-    ]
-    print_table(
-        f"Passages from {parsed.index} ({index.manifest.kind})",
-        ("#names", "#with passages", "#passages"),
-        [(str(len(names)), str(len(found)), str(sum(len(row["docs"]) for row in found)))],
-        notes,
-    )
+    few = [row["name"] for row in found if len(row["docs"]) < parsed.k]
+    lacking = (("no passage, left out", about["without_passages"]), (f"fewer than {parsed.k}", few))
+    notes = [f"{what}: {', '.join(each[:_SHOWN])}{' ...' if len(each) > _SHOWN else ''}" for what, each in lacking if each]
+    counts = len(names), len(found), sum(len(row["docs"]) for row in found)
+    columns = ("#names", "#with passages", "#passages")
+    print_table(f"Passages from {parsed.index} ({index.manifest.kind})", columns, [tuple(map(str, counts))], notes)
     sys.stdout.write(f"Written to {parsed.out}\n")
 
 
@@ -112,16 +102,11 @@ def page(parsed: argparse.Namespace) -> None:
     if not lines:
         raise DataError(f"{parsed.verdicts}: no verdicts; make them with: lm-factuality judge ambigbio ... --out DIR")
     title = parsed.title or f"Biographies: {parsed.verdicts.parent.resolve().name}"
-    protocol = parsed.protocol or _protocol(lines, parsed.verdicts)
+    found = sorted({each.protocol or "paper" for each in lines})
+    if len(found) > 1 and not parsed.protocol:
+        raise DataError(f"{parsed.verdicts}: verdicts of the protocols {' and '.join(found)}; choose one with --protocol")
+    protocol = parsed.protocol or found[0]
     linking = " and ".join(sorted({each.linking for each in lines if each.linking})) or None
     write_text(parsed.out, build_page([each.judged for each in lines], title, protocol, linking))
     size = parsed.out.stat().st_size / 2**20
     sys.stdout.write(f"{len(lines)} responses in {parsed.out} ({size:.1f} MiB)\n")
-
-
-def _protocol(lines: Sequence[Record], path: Path) -> str:
-    """The one that all verdicts were made with; ``paper`` if they do not say."""
-    found = {each.protocol or "paper" for each in lines}
-    if len(found) > 1:
-        raise DataError(f"{path}: verdicts of the protocols {' and '.join(sorted(found))}; choose one with --protocol")
-    return found.pop()

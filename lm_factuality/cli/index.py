@@ -41,18 +41,10 @@ def index_info(parsed: argparse.Namespace) -> None:
     check_files(parsed.index, manifest, sums=True if parsed.verify else None)
     parameters = ", ".join(f"{name} {value}" for name, value in manifest.parameters.items() if name != "fields")
     sources = [f"source {source.path}: {source.version}" for source in manifest.sources]
-    print_table(
-        f"{parsed.index}: {manifest.kind} index {manifest.identity}",
-        ("file", "#bytes", "SHA-256"),
-        [(file.name, f"{file.size:,}", file.sha256) for file in manifest.files],
-        [
-            f"{manifest.num_passages:,} passages",
-            f"parameters: {parameters}",
-            *sources,
-            f"made by lm-factuality {manifest.suite_version}",
-            *(["every file is as it was built"] if parsed.verify else []),
-        ],
-    )
+    notes = [f"{manifest.num_passages:,} passages", f"parameters: {parameters}", *sources]
+    notes += [f"made by lm-factuality {manifest.suite_version}", *(["every file is as it was built"] if parsed.verify else [])]
+    files = [(file.name, f"{file.size:,}", file.sha256) for file in manifest.files]
+    print_table(f"{parsed.index}: {manifest.kind} index {manifest.identity}", ("file", "#bytes", "SHA-256"), files, notes)
 
 
 def index_query(parsed: argparse.Namespace) -> None:

@@ -138,8 +138,6 @@ def print_plans(what: str, judge: str, steps: Sequence[tuple[str, Plan]]) -> Non
         estimated, most = sum(cost for cost, _ in priced), sum(cost for _, cost in priced)
         total = f"All steps: ${estimated:.4f} estimated, at most ${most:.4f} if no call has to be repeated or to think longer."
     counted = ", ".join(sorted({plan.estimate.counted_by for _, plan in steps}))
-    bounded = (
-        "At most: with as many answers asked for once more, and facts as short, as can be, if the judge need not think longer."
-    )
-    notes = [f"Prompt tokens: {counted}. Nothing was sent.", bounded, total]
+    note = "At most: with as many answers asked for once more, and facts as short, as can be, if the judge need not think longer."
+    notes = [f"Prompt tokens: {counted}. Nothing was sent.", note, total]
     print_table(f"{what}, judged by {judge}: what would be asked", (*_COUNTED, "#USD estimated", "#USD at most"), rows, notes)

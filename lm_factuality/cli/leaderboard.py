@@ -56,15 +56,8 @@ def leaderboard_check(parsed: argparse.Namespace) -> int:
 
 def leaderboard_build(parsed: argparse.Namespace) -> None:
     leaderboard_names(parsed.rules)
-    built = build_site(
-        parsed.submissions,
-        parsed.out,
-        title=parsed.title,
-        cache=parsed.cache,
-        workers=max(1, parsed.workers),
-        reports=parsed.reports,
-        rules=parsed.rules,
-    )
+    options = {name: getattr(parsed, name) for name in ("title", "cache", "reports", "rules")}
+    built = build_site(parsed.submissions, parsed.out, workers=max(1, parsed.workers), **options)
     for model in built.unreported:
         sys.stdout.write(f"{printable(model)}: no report, its samples cannot be shown\n")
     counts = f"{plural(built.models, 'model')} of {plural(built.accepted, 'submission')}, {built.refused} refused"

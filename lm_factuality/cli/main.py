@@ -52,22 +52,16 @@ def completion(parsed: argparse.Namespace) -> None:
     import shtab
 
     from factor_gen.cli import build_parser as generator_parser
+    from lm_factuality.harness.internals import internal
 
-    for parser in (_own_parser(generator_parser()), generator_parser()):
+    own, generator = build_parser(), generator_parser()
+    of_lm_eval = _subparsers(internal("lm_eval._cli:HarnessCLI")()._parser)
+    _subparsers(own).choices["run"], _subparsers(own).choices["gen"] = of_lm_eval.choices["run"], generator
+    for parser in (own, generator_parser()):
         for action in _actions(parser):
             if action.type is Path:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
         sys.stdout.write(shtab.complete(parser, parsed.shell) + "\n")
-
-
-def _own_parser(generator: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """With the parsers of lm_eval and of factor-gen in the place of those that hand everything to them."""
-    from lm_factuality.harness.internals import internal
-
-    parser = build_parser()
-    commands, theirs = _subparsers(parser), _subparsers(internal("lm_eval._cli:HarnessCLI")()._parser)
-    commands.choices["run"], commands.choices["gen"] = theirs.choices["run"], generator
-    return parser
 
 
 def _subparsers(parser: argparse.ArgumentParser) -> "argparse._SubParsersAction[argparse.ArgumentParser]":

@@ -113,10 +113,8 @@ def people_plan(parsed: argparse.Namespace) -> None:
     wanted = plan_labels(rows_of(benchmark, task, key, read_labels(parsed.labels, key))[0], score, parsed.width)
     rows = [(name or "all", *map(str, counts)) for name, counts in wanted.strata.items()]
     rows.append(("together", *(str(sum(each)) for each in zip(*wanted.strata.values(), strict=True))))
-    now, reached = score.write(wanted.now), score.write(wanted.reached)
-    notes = [
-        f"It is {now} wide now. With these labels the 95% interval is about {reached} wide, going by what people said so far."
-    ]
+    now, then = score.write(wanted.now), score.write(wanted.reached)
+    notes = [f"It is {now} wide now. With these labels the 95% interval is about {then} wide, going by what people said so far."]
     if wanted.reached > parsed.width:
         notes.append(f"No labels bring it to {score.write(parsed.width)}: these are all. More samples of the model narrow it.")
     print_table(f"{task.task}, {score.label or score.name}", ("stratum", "#samples", "#labelled", "#to label"), rows, notes)

@@ -113,13 +113,10 @@ def claims(parsed: argparse.Namespace) -> None:
             )
     write_lines(parsed.out, (to_line(each) for each in found))
     problems = [each for each in found if each.problem]
-    print_table(
-        f"Claims of {len(found)} rows",
-        ("from", "#rows"),
-        [(source, str(count)) for source, count in provenance(found).items()],
-        [
-            f"{sum(len(each.numbered()) for each in found):,} claims, written to {parsed.out}",
-            f"rows without claims, unscored when claims are judged: {len(problems)}",
-            *(f"  row {each.index}: {each.problem}" for each in problems[:10]),
-        ],
-    )
+    notes = [
+        f"{sum(len(each.numbered()) for each in found):,} claims, written to {parsed.out}",
+        f"rows without claims, unscored when claims are judged: {len(problems)}",
+        *(f"  row {each.index}: {each.problem}" for each in problems[:10]),
+    ]
+    counts = [(source, str(count)) for source, count in provenance(found).items()]
+    print_table(f"Claims of {len(found)} rows", ("from", "#rows"), counts, notes)

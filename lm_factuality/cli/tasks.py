@@ -141,15 +141,10 @@ def quickstart(parsed: argparse.Namespace) -> None:
         found = score.accuracy
         shares = shown(found.value), interval((found.low, found.high)), shown(found.floor)
         rows.append((score.checkpoint, f"{score.parameters:,}", *shares, str(found.n), str(found.unscored)))
-    print_table(
-        f"{TASK}: is the true sentence likelier than three minimally edited ones?",
-        ("checkpoint", "#parameters", "#factor_acc", "#95% interval", "#floor", "#rows", "#unscored"),
-        rows,
-        (
-            "Intervals: clustered by document; floor: what knowing nothing scores.",
-            f"lm_eval's results and samples: {parsed.output}",
-        ),
-    )
+    columns = ("checkpoint", "#parameters", "#factor_acc", "#95% interval", "#floor", "#rows", "#unscored")
+    notes = ["Intervals: clustered by document; floor: what knowing nothing scores."]
+    notes.append(f"lm_eval's results and samples: {parsed.output}")
+    print_table(f"{TASK}: is the true sentence likelier than three minimally edited ones?", columns, rows, notes)
     folder, rows = parsed.output / "biographies", []
     responses, measures = judge_sample(folder)
     for each in measures:

@@ -28,7 +28,10 @@ def verify(parsed: argparse.Namespace) -> None:
     config = load_judge_config(parsed.judge)
     if parsed.max_cost is not None:
         config = dataclasses.replace(config, max_cost=parsed.max_cost)
-    lines = _read(parsed.pairs)
+    expected = "expected JSONL of claim and passages"
+    lines = read_lines(parsed.pairs, _parse, expected, "Nothing was asked; fix these lines and try again.")
+    if not lines:
+        raise DataError(f"{parsed.pairs}: no lines; {expected}")
     pairs = [pair for _, pair in lines]
     by_logprobs = config.verdicts == "logprobs"
     with Judge.open(config, store=parsed.store) as judge:
@@ -61,13 +64,6 @@ def _by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
         read = read_by_logprobs(answer)
         verdict = UNSCORED if read.outcome == "irrelevant" else read.outcome
         found.append(Verification(verdict, read.score, read.reason, () if answer.text is None else (answer.text,)))
-    return found
-
-
-def _read(path: Path) -> list[tuple[dict[str, Any], Pair]]:
-    expected = "expected JSONL of claim and passages"
-    if not (found := read_lines(path, _parse, expected, "Nothing was asked; fix these lines and try again.")):
-        raise DataError(f"{path}: no lines; {expected}")
     return found
 
 

@@ -4,14 +4,12 @@ If the models do not differ, whose answers to a cluster of rows are whose is the
 clusters are flipped whole, and no distribution is assumed. Of clusters of one row, right or wrong, it is McNemar's exact test."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lm_factuality.ground.statistics import Z80, Z95
-
-Floats = NDArray[np.float64]
+from lm_factuality.ground.statistics import Z80, Z95, Floats, Value
 
 MOST_FLIPPED = 18  # clusters of which all 2**n flips are gone through
 MOST_SWAPPED = 10  # the same where a score of each has to be computed
@@ -35,7 +33,7 @@ def flip_test(differences: Floats) -> float:
     return _saddlepoint(sizes, total)
 
 
-def swap_test(a: Floats, b: Floats, value: Callable[[Sequence[float]], float]) -> float:
+def swap_test(a: Floats, b: Floats, value: Value) -> float:
     """The two-sided p-value of ``value(sums of a) - value(sums of b)`` when each cluster's counts (a row of both) change sides by
     the toss of a coin; ``value`` makes a score out of sums. Exact for few clusters (less swaps without a score). For others
     ``flip_test`` of what each adds to the difference to the first order; as a swap turns its sign, the rest is of the third."""
@@ -52,7 +50,7 @@ def swap_test(a: Floats, b: Floats, value: Callable[[Sequence[float]], float]) -
     return flip_test(half @ slopes(value, middle))
 
 
-def slopes(value: Callable[[Sequence[float]], float], sums: Floats) -> Floats:
+def slopes(value: Value, sums: Floats) -> Floats:
     """How much a score out of ``sums`` rises with each of them."""
     steps = np.diag(1e-4 * np.maximum(np.abs(sums), 1.0))
     return np.array([(value((sums + step).tolist()) - value((sums - step).tolist())) / (2 * step.sum()) for step in steps])

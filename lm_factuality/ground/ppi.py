@@ -11,7 +11,6 @@ The package ppi-python does this for means of independent units. The scores here
 clusters and were drawn by stratum; on the mean of independent units both agree (``tests/ground/test_ppi.py``)."""
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from lm_factuality.ground.paired import Floats, slopes
+from lm_factuality.ground.paired import slopes
+from lm_factuality.ground.statistics import Floats, Value
 
-Value = Callable[[Sequence[float]], float]
 Numbers = NDArray[np.intp]
 _LEVERAGE = 0.9  # that a label is taken to have at most
 

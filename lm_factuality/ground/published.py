@@ -54,11 +54,9 @@ class Located:
 
 def cache_folder() -> Path:
     """Where downloads go: ``LM_FACTUALITY_HOME``, or ``lm-factuality`` in the user's cache folder."""
-    home = os.environ.get("LM_FACTUALITY_HOME")
-    if home:
+    if home := os.environ.get("LM_FACTUALITY_HOME"):
         return Path(home).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "lm-factuality"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lm-factuality"
 
 
 @lru_cache(maxsize=1)

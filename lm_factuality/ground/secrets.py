@@ -26,6 +26,9 @@ _IN_QUERIES = ("key", "sig", "signature", "code")  # which sign a request, besid
 _LONG_ENOUGH = 12  # characters of an environment variable's value that is looked for
 _LONGEST_NAME = 200  # characters at the end of a name that are looked at
 _ARGUMENT = re.compile(r"(?:^|[\s,;&?\"'{(])([A-Za-z][A-Za-z0-9_.-]{0,63})\s{0,3}=\s{0,3}[\"']?([^\s,;&\"']{6,512})")
+INSTEAD = (
+    "set the environment variable of the backend instead (OPENAI_API_KEY for OpenAI-compatible servers, HF_TOKEN for the Hub)"
+)
 _LOOKS = tuple((start, what, re.compile(pattern)) for start, what, pattern in load_yaml(__package__, "secrets.yaml"))
 
 
@@ -103,7 +106,4 @@ def refuse_secrets(arguments: Sequence[str]) -> None:
         found = [f"{place} {what}".strip() for place, what in secrets_within(value)]
         found += [what for _, what in secrets_in_arguments(each)]
         if found:
-            raise ConfigError(
-                f"{option}: {found[0]}, which logs and results would repeat; set the environment variable of the backend instead "
-                "(OPENAI_API_KEY for OpenAI-compatible servers, HF_TOKEN for the Hub)"
-            )
+            raise ConfigError(f"{option}: {found[0]}, which logs and results would repeat; {INSTEAD}")

@@ -102,16 +102,14 @@ def check_yamls(tasks: Sequence[str]) -> None:
             raise ConfigError(f"--tasks {path}: no task: {what}; {cure}")
 
 
-def check_tasks(
-    tasks: Sequence[str], include_path: Sequence[str], arguments: Mapping[str, Any], metadata: Mapping[str, Any]
-) -> bool:
+def check_tasks(tasks: Sequence[str], folders: Sequence[str], arguments: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
     """Makes every task of the suite's among ``tasks`` once, which says what is wrong with its judge, settings and data; returns
     whether all tasks are the suite's. lm_eval adds the model's ``arguments`` to the ``metadata`` of the command line. Raises
     ConfigError, DataError: a task that cannot be made, a name that nobody knows, or a setting that no task has."""
     from lm_factuality.harness.suite_task import SuiteTask, quietly
     from lm_factuality.harness.tasks import find_configs
 
-    found = [each for task in tasks for each in find_configs(task, include_path, may_import=True)]
+    found = [each for task in tasks for each in find_configs(task, folders, may_import=True)]
     classes: list[type | None] = []
     for name, config in found:
         if isinstance(config, FactualityError):

@@ -225,12 +225,6 @@ def cached(lm: LM, method: str, keys: Sequence[Any]) -> dict[int, Any]:
     return {place: cache[name] for place, name in enumerate(names) if name in cache}
 
 
-_ROUNDED = (
-    "lm_eval's hf sums log-probabilities in {dtype}: rounded so, different choices become equal, and rows wrong; "
-    "add softmax_dtype=float32 to --model_args, or use --model hf-tree"
-)
-
-
 def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Any]:
     if not encoded:
         return []
@@ -241,7 +235,8 @@ def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
     if is_a(lm, "HFLM") and getattr(lm, "engine", None) is None and lm.softmax_dtype is None:
         dtype = str(getattr(lm.model, "dtype", "")).removeprefix("torch.")
         if dtype in ("bfloat16", "float16"):
-            tell_once(logger, _ROUNDED.format(dtype=dtype))
+            wrong = f"lm_eval's hf sums log-probabilities in {dtype}: rounded so, different choices become equal, and rows wrong"
+            tell_once(logger, f"{wrong}; add softmax_dtype=float32 to --model_args, or use --model hf-tree")
     return list(lm._loglikelihood_tokens(tokens, disable_tqdm=disable_tqdm))
 
 

@@ -20,7 +20,7 @@ from lm_factuality.ground.console import is_first_process
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 from lm_factuality.ground.files import check_writable
 from lm_factuality.ground.packages import first_line
-from lm_factuality.ground.secrets import secrets_within
+from lm_factuality.ground.secrets import INSTEAD, secrets_within
 from lm_factuality.ground.suite import find_config, read_config
 from lm_factuality.harness import before
 from lm_factuality.harness.internals import internal
@@ -65,7 +65,9 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
     if not isinstance(configured, dict):
         raise ConfigError(f"{parsed.config}: found a {type(configured).__name__}, expected a mapping of lm_eval's options")
     given = _Options(parsed, configured)
-    _refuse_secrets(given)
+    options = {name: value for name, value in vars(parsed).items() if value}  # ``read_config`` has looked at a file's
+    for place, what in secrets_within(options | {name: given.mapping(name) for name in ("model_args", "metadata")}):
+        raise ConfigError(f"--{place}: {what}, which lm_eval would write to the results file; {INSTEAD}")
     tasks = [task for listed in given.texts("tasks") for task in listed.split(",") if task]
     arguments_of_model, metadata = given.mapping("model_args"), given.mapping("metadata")
     before.check_yamls(tasks)
@@ -180,17 +182,6 @@ class _Options:
     def mapping(self, name: str) -> dict[str, Any]:
         value = self.value(name) or {}
         return dict(internal("lm_eval.utils:simple_parse_args_string")(value) if isinstance(value, str) else value)
-
-
-def _refuse_secrets(given: _Options) -> None:
-    """Raises ConfigError for credentials in options, which lm_eval logs and keeps; ``read_config`` has looked at a file's."""
-    options = {name: value for name, value in vars(given.parsed).items() if value}
-    options |= {name: given.mapping(name) for name in ("model_args", "metadata")}
-    for place, what in secrets_within(options):
-        raise ConfigError(
-            f"--{place}: {what}, which lm_eval would write to the results file; set the environment variable of the backend "
-            "instead (OPENAI_API_KEY for OpenAI-compatible servers, HF_TOKEN for the Hub)"
-        )
 
 
 def _results_files(output: str | None) -> set[Path]:

@@ -16,9 +16,9 @@ from lm_factuality.benchmarks.pairs import row_of, value_of
 from lm_factuality.benchmarks.rows import Counts
 from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.ground.paired import Floats, slopes
+from lm_factuality.ground.paired import slopes
 from lm_factuality.ground.ppi import Units, estimate
-from lm_factuality.ground.statistics import Z95
+from lm_factuality.ground.statistics import Z95, Floats
 from lm_factuality.harness.outputs import Corrected, TaskResult
 from lm_factuality.harness.samples import read_samples
 from lm_factuality.people.labels import Key, Labels, read_key, read_labels

@@ -116,12 +116,8 @@ class Sources:
             raise ConfigError("no source; give at least one file with passages")
         self._names = names
         self._readers = [open_reader(str(source), names) for source in given]
+        self.names = [reader.name for reader in self._readers]
         self._current = self._row = 0
-
-    @property
-    def names(self) -> list[str]:
-        """The sources as they were given."""
-        return [reader.name for reader in self._readers]
 
     def read(self) -> Iterator[Passage]:
         """All passages that have not been read yet; raises DataError at a row that is none."""
