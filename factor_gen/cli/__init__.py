@@ -3,34 +3,46 @@
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
-from factor_gen.cli import audit, build, thresholds
 from lm_factuality import __version__
 from lm_factuality.ground.errors import exit_code
 from lm_factuality.ground.packages import load_yaml, require_engine
 from lm_factuality.ground.secrets import refuse_secrets
 
-_COMMANDS = (
-    ("build", "make a FACTOR benchmark from a corpus", build, build.build),
-    ("audit", "what does a FACTOR benchmark give away?", audit, audit.audit),
-    ("thresholds", "precision and share kept over a filter's thresholds", thresholds, thresholds.thresholds),
-)
+
+def _whole(text: str, least: int) -> int:
+    value = int(text) if text.isascii() and text.isdigit() else least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number of {least} or more")
+    return value
+
+
+_TYPES: Mapping[str, Callable[[str], Any]] = {
+    "path": Path,
+    "int": int,
+    "natural": lambda text: _whole(text, 0),
+    "positive": lambda text: _whole(text, 1),
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser with all commands."""
     raw = argparse.RawDescriptionHelpFormatter
-    examples = {name: text.rstrip("\n") for name, text in load_yaml(__package__, "examples.yaml").items()}
-    about = "Makes FACTOR benchmarks from any corpus, and says what they give away."
-    parser = argparse.ArgumentParser(prog="factor-gen", description=about, epilog=examples["all"], formatter_class=raw)
+    about = load_yaml(__package__, "commands.yaml")
+    shown = about.pop("all commands")["examples"].rstrip("\n")
+    what = "Makes FACTOR benchmarks from any corpus, and says what they give away."
+    parser = argparse.ArgumentParser(prog="factor-gen", description=what, epilog=shown, formatter_class=raw)
     parser.add_argument("--version", action="version", version=f"factor-gen {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, what, module, function in _COMMANDS:
-        description = f"{what[:1].upper()}{what[1:]}".rstrip("?") + ("?" if what.endswith("?") else ".")
-        command = commands.add_parser(name, help=what, description=description, epilog=examples[name], formatter_class=raw)
-        module.options(command)
-        command.set_defaults(function=function)
+    for name, texts in about.items():
+        options, shown = texts.pop("options"), texts.pop("examples").rstrip("\n")
+        command = commands.add_parser(name, epilog=shown, formatter_class=raw, **texts)
+        for option, given in options.items():
+            command.add_argument(option, **given | ({"type": _TYPES[given["type"]]} if "type" in given else {}))
     return parser
 
 
@@ -44,5 +56,6 @@ def _run(arguments: Sequence[str]) -> int:
     refuse_secrets(arguments)
     parsed = build_parser().parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    code: int = parsed.function(parsed)
+    module = import_module(f"{__package__}.{parsed.command}")  # now, so that --help stays fast
+    code: int = getattr(module, parsed.command)(parsed)
     return code

@@ -9,12 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from factor_gen.cli.build import at_least
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDown
 from lm_factuality.ground.files import write_json, write_lines
@@ -23,37 +21,6 @@ if TYPE_CHECKING:
     from factor_gen.audit.read import Benchmark
     from factor_gen.audit.records import Audit
     from lm_factuality.benchmarks.declaration import Table
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    from factor_gen.audit.audit import SAMPLE
-
-    parser.add_argument(
-        "file",
-        help="a CSV, JSONL or Parquet file in the authors' columns, the YAML of a task, or the name of one (wiki_factor, "
-        "news_factor, expert_factor)",
-    )
-    parser.add_argument("--judge", metavar="JUDGE", help="a judge's YAML: are contradictions false, fluent, consistent?")
-    parser.add_argument(
-        "--judge-rows", type=at_least(1), default=100, metavar="N", help="rows that the judge sees (default %(default)s)"
-    )
-    parser.add_argument("--types", action="store_true", help="error types by rule, and by --judge, beside table 3 of the paper")
-    parser.add_argument("--store", type=Path, metavar="FILE", help="where answers are kept (default: the user's cache)")
-    parser.add_argument("--fix", type=Path, metavar="OUT", help="write a cleaned copy (.csv, .jsonl or .parquet)")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write everything that was found")
-    parser.add_argument("--rows", type=Path, metavar="OUT", help="write flagged rows, one per line (JSONL)")
-    parser.add_argument(
-        "--sample",
-        type=at_least(1),
-        default=SAMPLE,
-        metavar="N",
-        help="score baselines on at most so many rows, drawn by the seed (default %(default)s)",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of folds, samples and resamples (default %(default)s)")
-    parser.add_argument(
-        "--verbose", action="store_true", help="show every baseline, flagged rows, and the paper's figures beside"
-    )
-    parser.add_argument("--strict", action="store_true", help="exit with 1 if anything is found")
 
 
 def audit(parsed: argparse.Namespace) -> int:

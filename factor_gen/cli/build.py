@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from factor_gen.settings import BuildSettings
-from factor_gen.stages import ALL_STAGES, CHOOSE
+from factor_gen.stages import ALL_STAGES
 from lm_factuality.ground.console import print_table
 
 if TYPE_CHECKING:
@@ -25,25 +23,6 @@ _FILES = {
     "unused": "the other documents, each with the reason",
     "manifest": "what it was made from",
 }
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", type=Path, help="YAML with the corpus and the settings")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the benchmark; an interrupted build resumes in it")
-    parser.add_argument(
-        "--engine", choices=("local", "ray"), help="local processes, or Ray's on many machines (default: the YAML's)"
-    )
-    parser.add_argument("--workers", type=at_least(1), help="processes, or actors per stage (default: the YAML's, or the cores)")
-    parser.add_argument("--documents", type=at_least(1), help="read this many documents at most")
-    parser.add_argument("--seed", type=at_least(0), help="instead of the YAML's")
-    parser.add_argument("--restart", action="store_true", help="discard what an earlier build left in the folder")
-    parser.add_argument(
-        "--until",
-        choices=ALL_STAGES,
-        default=CHOOSE,
-        metavar="STAGE",
-        help=f"the last stage to run, of {', '.join(ALL_STAGES)} (default %(default)s, which writes the files)",
-    )
 
 
 def build(parsed: argparse.Namespace) -> int:
@@ -99,15 +78,3 @@ def _print(name: str, built: Built) -> None:
     if built.lost:
         rows = [(reason, f"{count:,}") for reason, count in sorted(built.lost.items(), key=lambda each: (-each[1], each[0]))]
         print_table("What was generated and could not be used", ("because", "#times"), rows)
-
-
-def at_least(least: int) -> Callable[[str], int]:
-    """Reads a whole number of ``least`` or more."""
-
-    def read(text: str) -> int:
-        value = int(text) if text.isascii() and text.isdigit() else least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number of {least} or more")
-        return value
-
-    return read

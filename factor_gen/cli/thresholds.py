@@ -3,10 +3,8 @@
 import argparse
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from factor_gen.records import last_words
-from factor_gen.settings import NliSettings
 from factor_gen.thresholds import (
     MOST_FILTERED,
     Curve,
@@ -39,20 +37,6 @@ _FILTERS = (
     _Filter("nli", "contradictory", "contradiction_score", False, "probability of contradiction above the threshold"),
     _Filter("fluency", "fluent", "fluency_score", True, "less than the threshold below the completion, nats a token"),
 )
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("labelled", type=Path, metavar="LABELLED", help="a .csv file, or JSON lines")
-    parser.add_argument("--nli", metavar="MODEL", help="a sequence classifier: its name on the Hub, or its folder")
-    parser.add_argument("--fluency", metavar="MODEL", help="a causal language model: its name on the Hub, or its folder")
-    for each in _FILTERS:
-        parser.add_argument(f"--{each.option}-revision", metavar="COMMIT", help=f"of --{each.option}, where it is on the Hub")
-    parser.add_argument("--device", help="what computes, such as cuda:1 (default: the GPU if there is one)")
-    parser.add_argument(
-        "--context", type=int, default=NliSettings.context, metavar="WORDS", help="of the prefix, for --nli (default %(default)s)"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="precision over share kept: .png, .svg or .pdf")
 
 
 def thresholds(parsed: argparse.Namespace) -> int:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from factor_gen import pipeline
+from factor_gen.audit.audit import SAMPLE
 from factor_gen.cli import build as command
-from factor_gen.cli import main
+from factor_gen.cli import build_parser, main
 from factor_gen.records import Example
-from factor_gen.settings import BuildSettings
-from factor_gen.stages import Stage
+from factor_gen.settings import BuildSettings, NliSettings
+from factor_gen.stages import ALL_STAGES, Stage
 from lm_factuality.ground.errors import ConfigError
 from tests.factor_gen.corpora import write_corpus
 from tests.factor_gen.tiny_stages import TinyStage, open_tiny
@@ -26,9 +26,15 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*arguments: str) -> int:
-    parser = argparse.ArgumentParser()
-    command.options(parser)
-    return command.build(parser.parse_args(arguments))
+    return command.build(build_parser().parse_args(["build", *arguments]))
+
+
+def test_defaults_and_choices_of_the_command_line_are_those_of_the_settings() -> None:
+    parse = build_parser().parse_args
+    assert [parse(["build", "c", "--out", "o", "--until", stage]).until for stage in ALL_STAGES] == list(ALL_STAGES)
+    assert parse(["build", "c", "--out", "o"]).until == ALL_STAGES[-1]
+    assert parse(["audit", "file"]).sample == SAMPLE
+    assert parse(["thresholds", "file"]).context == NliSettings.context
 
 
 @pytest.mark.usefixtures("tiny")

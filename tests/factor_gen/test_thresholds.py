@@ -9,6 +9,7 @@ import math
 import pytest
 from scipy.stats import binomtest
 
+from factor_gen.cli import build_parser
 from factor_gen.cli import thresholds as command
 from factor_gen.thresholds import THRESHOLDS, Labelled, Share, curves, read_labelled
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -21,11 +22,7 @@ SAMPLES = [
 
 
 def parse(*arguments):
-    import argparse
-
-    parser = argparse.ArgumentParser()
-    command.options(parser)
-    return parser.parse_args([str(each) for each in arguments])
+    return build_parser().parse_args(["thresholds", *(str(each) for each in arguments)])
 
 
 def write_csv(path, rows):
