@@ -35,12 +35,9 @@ _OF_A_TABLE = "is for tables, and a text file is one document without columns"
 
 
 def load_build(path: str | Path) -> BuildSettings:
-    """The build that a YAML file describes; ``include`` names another YAML whose keys hold where this one says nothing.
-
-    Raises:
-        ConfigError: all that is wrong with the file: unknown keys, values of the wrong type or out of range, keys that would
-            change nothing.
-    """
+    """The build that a YAML file describes; ``include`` names another YAML whose keys hold where this one says nothing. Raises
+    ConfigError: all that is wrong with the file: unknown keys, values of the wrong type or out of range, keys that would change
+    nothing."""
     file = find_config(Path(path))
     own, everything, files = _read(file)
     problems = [f"{file}: {unknown_key(str(key), _KEYS)}" for key in everything if key not in _KEYS]
@@ -63,10 +60,8 @@ def load_build(path: str | Path) -> BuildSettings:
 
 def describe(settings: BuildSettings) -> dict[str, Any]:
     """All settings that can change the benchmark, as JSON and YAML have them, for the manifest and the card: such that
-    :func:`load_build` reads them back.
-
-    Of absolute paths, which are this machine's, the last part is left; what is not set, or changes nothing, is left out.
-    """
+    :func:`load_build` reads them back. Of absolute paths, which are this machine's, the last part is left; what is not set, or
+    changes nothing, is left out."""
     about = dataclasses.asdict(settings)
     for key in (*_NOT_IN_YAML, "engine", "workers", "shard"):  # the output is the same however the work is shared out
         del about[key]
@@ -115,11 +110,8 @@ def _value(content: Any, *keys: str) -> Any:
 
 def _read(file: Path, within: tuple[Path, ...] = ()) -> tuple[Mapping[str, Any], Mapping[str, Any], tuple[Path, ...]]:
     """The content of ``file`` without its includes; the same over that of the YAMLs it includes, with all paths seen from
-    ``file``; and the files that were read. A value that stands for a mapping is written as one.
-
-    Raises:
-        ConfigError: a file is not there or no YAML, holds no mapping, or includes itself.
-    """
+    ``file``; and the files that were read. A value that stands for a mapping is written as one. Raises ConfigError: a file is not
+    there or no YAML, holds no mapping, or includes itself."""
     if (here := Path(os.path.realpath(file))) in within:
         raise ConfigError(f"{within[-1]}: include comes back to {file.name}; take one of the includes out")
     own = read_config(file)

@@ -38,11 +38,8 @@ class CorpusFile:
 
 
 def find_files(settings: BuildSettings) -> list[CorpusFile]:
-    """The files that ``corpus.path`` names, sorted by path: one file, a folder (its ``*.txt``), or a pattern with ``*``.
-
-    Raises:
-        DataError: there are none.
-    """
+    """The files that ``corpus.path`` names, sorted by path: one file, a folder (its ``*.txt``), or a pattern with ``*``. Raises
+    DataError: there are none."""
     given = settings.corpus.path or ""
     pattern = settings.folder / Path(given).expanduser()
     where = f"corpus.path {given!r}"
@@ -94,11 +91,8 @@ def local_folder(settings: BuildSettings) -> Path | None:
 
 
 def current_commit(settings: BuildSettings) -> str:
-    """The commit that the dataset's revision (its newest, if none is given) is at now.
-
-    Raises:
-        DataError: the Hub doesn't answer, or has no such dataset.
-    """
+    """The commit that the dataset's revision (its newest, if none is given) is at now. Raises DataError: the Hub doesn't answer,
+    or has no such dataset."""
     corpus = settings.corpus
     if corpus.revision is not None and _COMMIT.fullmatch(corpus.revision):
         return corpus.revision
@@ -106,11 +100,7 @@ def current_commit(settings: BuildSettings) -> str:
 
 
 def dataset_rows(settings: BuildSettings, commit: str | None) -> Iterator[Record]:
-    """The rows of ``corpus.dataset``, at ``commit`` where it is the Hub's.
-
-    Raises:
-        DataError: it cannot be read.
-    """
+    """The rows of ``corpus.dataset``, at ``commit`` where it is the Hub's. Raises DataError: it cannot be read."""
     corpus, where = settings.corpus, f"corpus.dataset {settings.corpus.dataset!r}"
     source = local_folder(settings) or corpus.dataset or ""
     for split in corpus.split.split("+"):  # which the datasets library takes only where it doesn't stream
@@ -146,11 +136,8 @@ class CorpusRecord:
 
 
 def corpus_files(settings: BuildSettings) -> list[tuple[Path, str]]:
-    """The files that the corpus is read from, with their names seen from the YAML; none of a dataset of the Hub.
-
-    Raises:
-        DataError: there are no such files.
-    """
+    """The files that the corpus is read from, with their names seen from the YAML; none of a dataset of the Hub. Raises
+    DataError: there are no such files."""
     folder = local_folder(settings)
     if folder is not None:
         paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
@@ -159,14 +146,9 @@ def corpus_files(settings: BuildSettings) -> list[tuple[Path, str]]:
 
 
 def corpus_record(settings: BuildSettings, before: CorpusRecord | None = None) -> CorpusRecord:
-    """The record of the corpus as it now is.
-
-    ``before``, the record when the build began, spares files of the same size and time a second summing up; and a build goes on
-    with the commit that it began with, though the dataset may have a newer one.
-
-    Raises:
-        DataError: no such files or dataset, or a file that cannot be read.
-    """
+    """The record of the corpus as it now is. ``before``, the record when the build began, spares files of the same size and time
+    a second summing up; and a build goes on with the commit that it began with, though the dataset may have a newer one. Raises
+    DataError: no such files or dataset, or a file that cannot be read."""
     corpus = settings.corpus
     if corpus.dataset is not None and local_folder(settings) is None:
         same = before is not None and (before.dataset, before.revision) == (corpus.dataset, corpus.revision)

@@ -26,14 +26,10 @@ CLEANING = 2  # raised when texts are unwrapped in another way, or other sentenc
 def read_documents(
     settings: BuildSettings, commit: str | None = None, filtered: Counter[str] | None = None
 ) -> Iterator[Document]:
-    """The first ``corpus.documents`` documents (all, if None), in the order of the files, never more than a few in memory.
-
-    A dataset of the Hub is read at ``commit``, which :func:`factor_gen.corpus.corpus_record` knows; None asks for it. Rows that
-    ``corpus.where`` leaves out are counted in ``filtered``, by reason.
-
-    Raises:
-        DataError: files that aren't there or cannot be read; a row that is none, with its file and line.
-    """
+    """The first ``corpus.documents`` documents (all, if None), in the order of the files, never more than a few in memory. A
+    dataset of the Hub is read at ``commit``, which :func:`factor_gen.corpus.corpus_record` knows; None asks for it. Rows that
+    ``corpus.where`` leaves out are counted in ``filtered``, by reason. Raises DataError: files that aren't there or cannot be
+    read; a row that is none, with its file and line."""
     corpus, counts = settings.corpus, Counter[str]() if filtered is None else filtered
     if corpus.dataset is None:
         documents = chain.from_iterable(_read_file(file, corpus, counts) for file in find_files(settings))

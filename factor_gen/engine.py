@@ -123,11 +123,7 @@ class StageFailed(FactualityError):
 
 def make_shard(stage: Stage, source: Source, target: StageFolder, number: int) -> None:
     """Makes one shard of ``stage``, unless it is there. Where requests to a model failed, the stage raises an error, so that no
-    shard is written without their answers.
-
-    Raises:
-        StageFailed: the stage raised an error, or did not return every example.
-    """
+    shard is written without their answers. Raises StageFailed: the stage raised an error, or did not return every example."""
     if target.has(number):
         return
     examples = source.read(number)
@@ -168,14 +164,9 @@ def workers_of(settings: BuildSettings, most: int) -> int:
 
 
 def run_shards(settings: BuildSettings, draws: Sequence[Sequence[Step]], shards: int, opener: Opener) -> None:
-    """Takes ``shards`` shards through the steps of each of the ``draws``, in order.
-
-    Shards that are there already are left alone. The outcome is the same for every engine and number of workers.
-
-    Raises:
-        StageFailed: a stage raised an error, or its process died.
-        ConfigError: a stage cannot be opened.
-    """
+    """Takes ``shards`` shards through the steps of each of the ``draws``, in order. Shards that are there already are left alone.
+    The outcome is the same for every engine and number of workers. Raises StageFailed: a stage raised an error, or its process
+    died; ConfigError: a stage cannot be opened."""
     if settings.engine == "ray":
         from factor_gen.ray_engine import run_ray
 

@@ -71,10 +71,7 @@ class FluencyModel:
     token has a probability too; that token does not count in |c|."""
 
     def __init__(self, name: str, revision: str | None = None, batch_size: int = 32, device: str | None = None) -> None:
-        """
-        Raises:
-            ModelError: there is no such model here, or it has no token to begin with.
-        """
+        """Raises ModelError: there is no such model here, or it has no token to begin with."""
         device = device or default_device()
         with loading(f"the language model {name!r}", "or its folder, or turn the filter off with fluency: none"):
             self._tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
@@ -93,10 +90,8 @@ class FluencyModel:
 
     def mean_logprobs(self, texts: Sequence[str], contexts: Sequence[str] = ()) -> list[float]:
         """In nats a token; NaN for a text without tokens and one longer than the model's window. ``contexts`` stand before the
-        texts, whose tokens alone count; what of them does not fit is cut from the left.
-
-        A beginning that several texts share is computed once, as ``hf-tree`` does: contradictions are edits of one sentence.
-        """
+        texts, whose tokens alone count; what of them does not fit is cut from the left. A beginning that several texts share is
+        computed once, as ``hf-tree`` does: contradictions are edits of one sentence."""
         pairs = list(zip(contexts or [""] * len(texts), texts, strict=True))
         distinct = list(dict.fromkeys(pairs))
         rows = dict(zip(distinct, self.encode([text for _, text in distinct], [each for each, _ in distinct]), strict=True))
@@ -159,10 +154,7 @@ class NliModel:
     never words of the completion."""
 
     def __init__(self, name: str, revision: str | None = None, batch_size: int = 32, device: str | None = None) -> None:
-        """
-        Raises:
-            ModelError: there is no such model here, it is no classifier, or no label of it is called contradiction.
-        """
+        """Raises ModelError: there is no such model here, it is no classifier, or no label of it is called contradiction."""
         self.model, self._tokenizer, self._longest = load_classifier(name, revision, device, dtype=DTYPE)
         self.budget = batch_size * _TYPICAL_PAIR  # tokens a batch
         self._label = find_label(name, self.model.config.id2label, _NAMES)

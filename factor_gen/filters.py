@@ -37,11 +37,8 @@ class Filters:
 
     @cached_property
     def fingerprint(self) -> Mapping[str, Any]:
-        """The models by commit or content, the thresholds, and what the models compute in.
-
-        Raises:
-            ModelError: a model cannot be had.
-        """
+        """The models by commit or content, the thresholds, and what the models compute in. Raises ModelError: a model cannot be
+        had."""
         nli, fluency = self._settings.nli, self._settings.fluency
         found: dict[str, Any] = {"nli": "none", "fluency": "none"}
         if nli is not None:
@@ -65,11 +62,8 @@ class Filters:
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
         """The examples with their candidates scored. ``rejected`` names the first filter that a candidate fails; both scores are
-        there all the same. A score that is no number rejects it as not scored.
-
-        Raises:
-            ModelError: a model cannot be loaded, or is not what it is needed for.
-        """
+        there all the same. A score that is no number rejects it as not scored. Raises ModelError: a model cannot be loaded, or is
+        not what it is needed for."""
         owners = [example for example in examples for _ in example.candidates]
         candidates = [candidate for example in examples for candidate in example.candidates]
         if candidates and self._settings.nli is not None:
@@ -142,11 +136,7 @@ def _judged(candidate: Candidate, name: str, score: float, threshold: float, rea
 
 def model_identity(name: str, revision: str | None) -> dict[str, Any]:
     """Of a model on the Hub its name and the commit that ``revision`` stands for; of a folder its last name and a hash of its
-    files, so that the same checkpoint is the same wherever it lies.
-
-    Raises:
-        ModelError: it is neither here nor can it be had.
-    """
+    files, so that the same checkpoint is the same wherever it lies. Raises ModelError: it is neither here nor can it be had."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return {"model": folder.resolve().name, "sha256": _folder_hash(folder)}

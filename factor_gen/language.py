@@ -35,10 +35,7 @@ def identified(text: str) -> str:
 
 def in_language(documents: Iterable[Document], language: str) -> Iterator[Document]:
     """The documents as they come; the first hundred tell their language. None is read twice: a stream may take hours to them.
-
-    Raises:
-        DataError: fewer than a third of them are in ``language``; sentences in others are passed over.
-    """
+    Raises DataError: fewer than a third of them are in ``language``; sentences in others are passed over."""
     found: Counter[str] = Counter()
     left = iter(documents)
     for document in islice(left, _LOOKED_AT):

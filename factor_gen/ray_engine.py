@@ -23,10 +23,8 @@ _ADDRESS = "RAY_ADDRESS"
 
 
 def run_ray(settings: BuildSettings, draws: Sequence[Sequence[Step]], shards: int, opener: Opener) -> None:
-    """:func:`factor_gen.engine.run_shards` on the cluster at ``RAY_ADDRESS``, or on one of this machine's own.
-
-    All machines must see the folders, and the YAML's, under the same paths. Each actor holds its stages open.
-    """
+    """:func:`factor_gen.engine.run_shards` on the cluster at ``RAY_ADDRESS``, or on one of this machine's own. All machines must
+    see the folders, and the YAML's, under the same paths. Each actor holds its stages open."""
     missing = [[number for number in range(shards) if not all(each.has(number) for _, each in steps)] for steps in draws]
     if not any(missing):
         return
@@ -104,11 +102,8 @@ class _ShardMaker:
 
 
 def _make(stage: Stage, source: Source, target: StageFolder, number: int) -> None:
-    """Makes a shard, again if it fails; what was begun is on disk, so that tries that ended with their process count too.
-
-    Raises:
-        StageFailed: the last try failed.
-    """
+    """Makes a shard, again if it fails; what was begun is on disk, so that tries that ended with their process count too. Raises
+    StageFailed: the last try failed."""
     while not target.has(number):
         tries = target.begin(number)
         if tries > _TRIES:

@@ -135,11 +135,7 @@ _compiled = lru_cache(maxsize=8)(_ENVIRONMENT.from_string)
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """The document that a row makes; a null is an empty text.
-
-    Raises:
-        ValueError: a column is not there, or the template fails.
-    """
+    """The document that a row makes; a null is an empty text. Raises ValueError: a column is not there, or the template fails."""
     try:
         return _compiled(template).render({name: "" if value is None else value for name, value in values.items()})
     except (TemplateError, TypeError, ArithmeticError, LookupError, AttributeError) as error:

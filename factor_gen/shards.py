@@ -43,20 +43,12 @@ class StageFolder:
         return self.part(number).is_file()
 
     def write(self, number: int, examples: Iterable[Example]) -> None:
-        """Writes a shard.
-
-        Raises:
-            DataError: the folder cannot be written.
-        """
+        """Writes a shard. Raises DataError: the folder cannot be written."""
         lines = [json.dumps(to_json(example), ensure_ascii=False) for example in examples]
         write_text(self.part(number), "".join(f"{line}\n" for line in [*lines, json.dumps({_END: len(lines)})]))
 
     def read(self, number: int) -> list[Example]:
-        """The examples of a shard.
-
-        Raises:
-            DataError: it is not there, or damaged.
-        """
+        """The examples of a shard. Raises DataError: it is not there, or damaged."""
         return list(self.stream(number))
 
     def stream(self, number: int) -> Iterator[Example]:
@@ -120,10 +112,8 @@ class StageFolder:
 
 
 def prepare(root: Path, stages: Sequence[tuple[str, Mapping[str, Any]]]) -> list[StageFolder]:
-    """The folders of ``stages`` (name and what decides their output), in order, empty or with shards that are still good.
-
-    A stage whose settings are no longer those of its folder is removed, and so is every stage after it, for their input changes.
-    """
+    """The folders of ``stages`` (name and what decides their output), in order, empty or with shards that are still good. A stage
+    whose settings are no longer those of its folder is removed, and so is every stage after it, for their input changes."""
     folders, before = [], ""
     for number, (name, settings) in enumerate(stages, start=1):
         folder = StageFolder(root / f"{number}-{name}")
@@ -140,11 +130,7 @@ def prepare(root: Path, stages: Sequence[tuple[str, Mapping[str, Any]]]) -> list
 
 
 def discard(root: Path, number: int = 1) -> None:
-    """Removes the folders of the stages from ``number`` on.
-
-    Raises:
-        DataError: they cannot be removed.
-    """
+    """Removes the folders of the stages from ``number`` on. Raises DataError: they cannot be removed."""
     for path in sorted(root.glob("[0-9]*-*")):
         place, _, name = path.name.partition("-")
         if path.is_dir() and name in _NAMES and place.isdecimal() and int(place) >= number:

@@ -38,11 +38,9 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 class Ledger:
     """The books: how often each word stands in contradictions more than in true completions, and how often the true completion
-    takes each place among its row's choices when they are put in order. ``contradictions`` of them make a row.
-
-    What chance alone would leave uneven, one standard deviation, is left: books more even than that would give away by the rows
-    already known what the next one must be.
-    """
+    takes each place among its row's choices when they are put in order. ``contradictions`` of them make a row. What chance alone
+    would leave uneven, one standard deviation, is left: books more even than that would give away by the rows already known what
+    the next one must be."""
 
     def __init__(self, contradictions: int) -> None:
         self._words = np.zeros(_SLOTS, dtype=np.int64)
@@ -53,12 +51,9 @@ class Ledger:
         self._place_squares = np.zeros_like(self._places)
 
     def enter(self, completion: str, texts: Sequence[str], ways: Any, is_centred: Any) -> tuple[int, ...]:
-        """The way to make a row that evens the books out the most, which is entered in them.
-
-        ``ways`` is an array (ways, contradictions) of indices of ``texts``; of equally good ones the first is taken.
-        ``is_centred`` says of each way whether all its contradictions are edits of the true completion alone; where all ways
-        are, it counts for nothing.
-        """
+        """The way to make a row that evens the books out the most, which is entered in them. ``ways`` is an array (ways,
+        contradictions) of indices of ``texts``; of equally good ones the first is taken. ``is_centred`` says of each way whether
+        all its contradictions are edits of the true completion alone; where all ways are, it counts for nothing."""
         slots, changes = _changes(completion, texts)
         centre = self._parts * is_centred[:, None] - self._parts // self._choices
         places = np.concatenate([self._taken(completion, texts, ways), centre], axis=1)

@@ -32,11 +32,7 @@ class Labelled:
 
 def read_labelled(path: Path, label: str, score: str | None = None) -> list[Labelled]:
     """The rows of ``path``, each with a label in the column ``label``, and a score in the column ``score`` or, without one, with
-    texts.
-
-    Raises:
-        DataError: the file cannot be read, a column is missing, or a value cannot be used; says which rows.
-    """
+    texts. Raises DataError: the file cannot be read, a column is missing, or a value cannot be used; says which rows."""
     rows = _rows(path)
     columns = {column for row in rows for column in row.values}
     if missing := [column for column in (*(_TEXTS if score is None else [score]), label) if column not in columns]:
@@ -50,11 +46,7 @@ def read_labelled(path: Path, label: str, score: str | None = None) -> list[Labe
 
 
 def columns_of(path: Path) -> frozenset[str]:
-    """The columns that the file has.
-
-    Raises:
-        DataError: it cannot be read.
-    """
+    """The columns that the file has. Raises DataError: it cannot be read."""
     return frozenset(column for row in _rows(path) for column in row.values)
 
 
@@ -157,11 +149,9 @@ class Curve:
 
 
 def curves(samples: Sequence[Labelled], is_margin: bool) -> list[Curve]:
-    """Of all samples, and of each type where they have types.
-
-    A sample is kept if its score is above the threshold; above the negative threshold for ``is_margin``, which is how the
-    fluency filter has it. One without a score is never kept, as in a build.
-    """
+    """Of all samples, and of each type where they have types. A sample is kept if its score is above the threshold; above the
+    negative threshold for ``is_margin``, which is how the fluency filter has it. One without a score is never kept, as in a
+    build."""
     types = sorted({each.type for each in samples if each.type})
     groups = {"all": samples} | {name: [each for each in samples if each.type == name] for name in types}
     return [_curve(name, group, is_margin) for name, group in groups.items()]
@@ -199,12 +189,8 @@ def _curve(name: str, samples: Sequence[Labelled], is_margin: bool) -> Curve:
 
 
 def draw_thresholds(curves: Mapping[str, Curve], path: Path) -> None:
-    """Draws the curves by the names of their filters, every threshold beside its point, with 95% intervals.
-
-    Raises:
-        ConfigError: the name does not end in .png, .svg or .pdf.
-        DataError: the file cannot be written.
-    """
+    """Draws the curves by the names of their filters, every threshold beside its point, with 95% intervals. Raises ConfigError:
+    the name does not end in .png, .svg or .pdf; DataError: the file cannot be written."""
     figure = new_figure(6.5, 4.5)
     axes = figure.subplots()
     axes.axvline(1 - MOST_FILTERED, color="gray", linestyle=":", label=f"{MOST_FILTERED:.0%} filtered out")

@@ -22,14 +22,8 @@ _KEPT = 1000  # rows of a build: enough to see a leak of four points
 
 
 def audit_rows(rows: Sequence[Row], seed: int = 0, sample: int | None = SAMPLE) -> Audit:
-    """What ``rows`` give away; the same for the same rows and seed.
-
-    Rows that repeat others count once in baselines. If there are more rows than ``sample``, the baselines see that many, drawn by
-    ``seed``.
-
-    Raises:
-        ConfigError: a library is not installed.
-    """
+    """What ``rows`` give away; the same for the same rows and seed. Rows that repeat others count once in baselines. If there are
+    more rows than ``sample``, the baselines see that many, drawn by ``seed``. Raises ConfigError: a library is not installed."""
     usable = [row for row in rows if not row.problem]
     different = list({identity(row): row for row in reversed(usable)}.values())[::-1]
     drawn, notes = _draw(different, seed, sample)

@@ -22,14 +22,8 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> Scores:
     """The classifier's scores of all choices, each row scored by what was learned in the other folds; for the test, in those
-    before its own.
-
-    A logistic regression tells true completions from contradictions by the word 1- and 2-grams and character 2- to 5-grams that a
-    choice has (hashed), and by the surface statistics.
-
-    Raises:
-        ConfigError: scikit-learn is not installed.
-    """
+    before its own. A logistic regression tells true completions from contradictions by the word 1- and 2-grams and character 2-
+    to 5-grams that a choice has (hashed), and by the surface statistics. Raises ConfigError: scikit-learn is not installed."""
     features = _features([choice for row in rows for choice in row.choices])
     sizes = np.array([len(row.choices) for row in rows])
     starts = np.cumsum(sizes) - sizes

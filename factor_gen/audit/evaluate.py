@@ -111,12 +111,9 @@ def _intervals(outcomes: Sequence[Values], documents: Sequence[str], seed: int) 
 
 def _p_values(wins: Sequence[Values], documents: Sequence[str], seed: int) -> list[float]:
     """For each baseline, how likely so many pairs are won if in every document lot decides whether an edit raises or lowers what
-    the baseline says; no number if there are too few documents to tell.
-
-    Choices that are edits of the true one are not exchangeable with it, so lot does not draw which of them is true. It draws
-    signs: a document's surplus of pairs over a half is as likely to be a deficit of the same size. Rows of one document keep
-    together.
-    """
+    the baseline says; no number if there are too few documents to tell. Choices that are edits of the true one are not
+    exchangeable with it, so lot does not draw which of them is true. It draws signs: a document's surplus of pairs over a half is
+    as likely to be a deficit of the same size. Rows of one document keep together."""
     sums, weights = _by_document([[None if x is None else x - _HALF for x in each] for each in wins], documents)
     observed = sums.sum(axis=0)
     reached = np.zeros(len(wins))
@@ -140,10 +137,8 @@ def folds(rows: Sequence[Row], seed: int, count: int = FOLDS) -> list[int]:
 
 
 def group(rows: Sequence[Row]) -> list[str]:
-    """For each row the name of the documents that it belongs to: those that share a true completion or a prefix are one.
-
-    A prefix that more than half of all documents have is no document's text but an instruction, and empty ones are none.
-    """
+    """For each row the name of the documents that it belongs to: those that share a true completion or a prefix are one. A prefix
+    that more than half of all documents have is no document's text but an instruction, and empty ones are none."""
     joined = DisjointSet(f"document {row.doc_id}" for row in rows)
     documents = len({row.doc_id for row in rows})
     having = Counter(prefix for prefix, _ in {(row.prefix.strip(), row.doc_id) for row in rows})

@@ -109,20 +109,14 @@ _MENDS: Mapping[str, Callable[[Row], Row]] = {
 
 
 def check_place(path: Path, benchmark: Benchmark) -> None:
-    """
-    Raises:
-        ConfigError: the name does not end in that of a format, or the benchmark's choices stand in no columns.
-    """
+    """Raises ConfigError: the name does not end in that of a format, or the benchmark's choices stand in no columns."""
     _ = benchmark.text_columns
     if path.suffix.lower() not in FORMATS:
         raise ConfigError(f"--fix {path}: ends in {path.suffix!r}, expected one of {', '.join(FORMATS)}")
 
 
 def check_left(path: Path, fixed: Fixed) -> None:
-    """
-    Raises:
-        DataError: no row is left.
-    """
+    """Raises DataError: no row is left."""
     if not fixed.rows:
         reasons = "; ".join(f"{reason}: {count:,}" for reason, count in fixed.dropped.items())
         raise DataError(
@@ -132,12 +126,9 @@ def check_left(path: Path, fixed: Fixed) -> None:
 
 
 def write_fixed(benchmark: Benchmark, fixed: Fixed, path: Path) -> None:
-    """Writes the rows of ``fixed`` with all columns of ``benchmark``; the ending of ``path`` names the format.
-
-    Raises:
-        ConfigError: the benchmark's choices stand in no columns.
-        DataError: the folder cannot be written, or Parquet cannot hold the values.
-    """
+    """Writes the rows of ``fixed`` with all columns of ``benchmark``; the ending of ``path`` names the format. Raises
+    ConfigError: the benchmark's choices stand in no columns; DataError: the folder cannot be written, or Parquet cannot hold the
+    values."""
     prefix, choices = benchmark.text_columns
     records = [
         {**benchmark.table.records[index].values, prefix: row.prefix, **dict(zip(choices, row.choices, strict=True))}

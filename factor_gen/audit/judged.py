@@ -40,12 +40,8 @@ class Kind(Reply):
 
 def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
     """The judge of a YAML, or of the suite's by its name, asked by the audit's own prompts, which ``prompts`` of the YAML may
-    replace.
-
-    Raises:
-        ConfigError: no such judge, or one that reads no prose; or its prompts cannot be used.
-        DataError: the store cannot be used.
-    """
+    replace. Raises ConfigError: no such judge, or one that reads no prose; or its prompts cannot be used; DataError: the store
+    cannot be used."""
     from judges.backends import open_backend
     from judges.config import load_judge_config
     from judges.judge import Judge
@@ -63,11 +59,8 @@ def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
 
 
 def judge_rows(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) -> tuple[Property, ...]:
-    """The three properties of all contradictions of ``count`` rows drawn by ``seed``.
-
-    Raises:
-        BackendDown: the judge cannot be reached; earlier answers are kept.
-    """
+    """The three properties of all contradictions of ``count`` rows drawn by ``seed``. Raises BackendDown: the judge cannot be
+    reached; earlier answers are kept."""
     pairs, subjects = _drawn(rows, seed, count)
     found = []
     for name, prompt in PROMPTS.items():
@@ -84,11 +77,8 @@ def judge_rows(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) -
 
 
 def judge_types(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) -> list[tuple[str, str, str | None]]:
-    """(completion, contradiction, error type) of all contradictions of the same rows; None where the reply cannot be used.
-
-    Raises:
-        BackendDown: the judge cannot be reached; earlier answers are kept.
-    """
+    """(completion, contradiction, error type) of all contradictions of the same rows; None where the reply cannot be used. Raises
+    BackendDown: the judge cannot be reached; earlier answers are kept."""
     pairs, subjects = _drawn(rows, seed, count)
     replies = judge.ask_typed(_TYPE, Kind, subjects, "judging: types", samples=1) if subjects else []
     return [

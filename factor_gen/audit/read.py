@@ -28,11 +28,8 @@ class Benchmark:
 
     @property
     def text_columns(self) -> tuple[str, tuple[str, ...]]:
-        """The column of prefixes, and those of choices in the order of ``Row.choices``.
-
-        Raises:
-            ConfigError: the choices are made by templates, so that no column holds them.
-        """
+        """The column of prefixes, and those of choices in the order of ``Row.choices``. Raises ConfigError: the choices are made
+        by templates, so that no column holds them."""
         if self.corpus.templates:
             raise ConfigError(
                 f"{self.name}: its choices are made by doc_to_choice, so there are no columns to write them to; name the table "
@@ -51,12 +48,8 @@ class Benchmark:
 
 
 def read_benchmark(target: str) -> Benchmark:
-    """The benchmark that ``target`` names.
-
-    Raises:
-        ConfigError: no such task, or columns that the file has not.
-        DataError: the file is missing, or no row of it can be read.
-    """
+    """The benchmark that ``target`` names. Raises ConfigError: no such task, or columns that the file has not; DataError: the
+    file is missing, or no row of it can be read."""
     corpus = parse_corpus(_config(target))
     table, provenance = find_table(corpus)
     rows = [replace(row, location=Path(row.location).name) for row in table_rows(corpus, table)]  # the same on every machine

@@ -30,11 +30,9 @@ LEAST_EFFECT = 0.02  # of pairs won above a half: what is less is a slight leak
 @dataclass(frozen=True)
 class Scores:
     """What a baseline says of each choice of each row, the greatest being its answer; None for a row that it cannot score.
-
     ``forward`` is what the test is made of where something is learned: each row scored by what was learned in the folds before
-    its own. In ``values`` any two rows were learned of each other: by chance alone they are right together or wrong together
-    too often (on rows of News-FACTOR with true ones drawn by lot 10% of tests said "above chance, p < 0.05").
-    """
+    its own. In ``values`` any two rows were learned of each other: by chance alone they are right together or wrong together too
+    often (on rows of News-FACTOR with true ones drawn by lot 10% of tests said "above chance, p < 0.05")."""
 
     name: str
     family: str
@@ -44,15 +42,13 @@ class Scores:
 
 @dataclass(frozen=True)
 class Baseline:
-    """How often a baseline prefers the true completion.
-
-    ``wins`` is the share of contradictions that it puts below the true completion (a tie is half of one), whose chance is a half
-    in any file; ``accuracy`` the share of rows in which it puts all of them below, to be held against the file's :class:`Floor`.
-    Both are means over the ``rows`` that it scored, of so many ``documents`` (those that share a text being one), with 95%
-    intervals (``..low``, ``..high``: bootstrap over documents). ``p`` is one-sided, of the randomisation test of ``wins`` against
-    a half; ``corrected`` is Holm's of the families tested together (:data:`TESTED`), None where the family is not tested.
-    Neither is a number if there are fewer documents than :data:`FEWEST`.
-    """
+    """How often a baseline prefers the true completion. ``wins`` is the share of contradictions that it puts below the true
+    completion (a tie is half of one), whose chance is a half in any file; ``accuracy`` the share of rows in which it puts all of
+    them below, to be held against the file's :class:`Floor`. Both are means over the ``rows`` that it scored, of so many
+    ``documents`` (those that share a text being one), with 95% intervals (``..low``, ``..high``: bootstrap over documents). ``p``
+    is one-sided, of the randomisation test of ``wins`` against a half; ``corrected`` is Holm's of the families tested together
+    (:data:`TESTED`), None where the family is not tested. Neither is a number if there are fewer documents than
+    :data:`FEWEST`."""
 
     name: str
     family: str
@@ -123,11 +119,9 @@ class Property:
 
 @dataclass(frozen=True)
 class Audit:
-    """What a benchmark gives away.
-
-    ``rows`` counts all rows, ``unscorable`` those that no model can be scored on, ``sampled`` those that baselines were
-    scored on and ``floor`` is of; flags, distance and types are of all rows. ``notes`` say what was left out and why.
-    """
+    """What a benchmark gives away. ``rows`` counts all rows, ``unscorable`` those that no model can be scored on, ``sampled``
+    those that baselines were scored on and ``floor`` is of; flags, distance and types are of all rows. ``notes`` say what was
+    left out and why."""
 
     rows: int
     documents: int

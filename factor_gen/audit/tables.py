@@ -165,11 +165,8 @@ def before_and_after(before: Audit, after: Audit) -> Table:
 
 
 def card_figures(rows: Sequence[Row], seed: int = 0) -> Mapping[str, Mapping[str, object]]:
-    """The audit of rows for a dataset's card: figures by column, for each baseline that a table shows.
-
-    Raises:
-        ConfigError: a library is not installed.
-    """
+    """The audit of rows for a dataset's card: figures by column, for each baseline that a table shows. Raises ConfigError: a
+    library is not installed."""
     audit = audit_rows(rows, seed)
     figures: dict[str, dict[str, object]] = {
         each.name: {

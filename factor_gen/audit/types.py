@@ -17,8 +17,7 @@ def type_of(completion: str, contradiction: str, tagger: Tagger) -> str:
     negates, link where it changes link words alone, coreference where it gives a pronoun to somebody else, predicate where it
     puts another verb, or another property after a copula, circumstance where all that it changes is a place after its
     preposition, a time, a quantity or an adverb; else entity. (A quantity is a circumstance: the paper's prompt for entities
-    leaves quantities alone.)
-    """
+    leaves quantities alone.)"""
     from rapidfuzz.distance import Levenshtein
 
     texts = tagger.analyse(completion), tagger.analyse(contradiction)

@@ -11,10 +11,8 @@ CENTRAL = "most central (least summed edit distance)"
 
 
 def surface(rows: Sequence[Row]) -> Iterator[Scores]:
-    """Most and least of every statistic, first and last in sorted order, and each place in the file where choices have places.
-
-    In the authors' columns they have none: the true completion has its own, and whoever asks a model shuffles the choices.
-    """
+    """Most and least of every statistic, first and last in sorted order, and each place in the file where choices have places. In
+    the authors' columns they have none: the true completion has its own, and whoever asks a model shuffles the choices."""
     for name, values in _statistics(rows):
         yield Scores(f"most {name}", SURFACE, values)
         yield Scores(f"least {name}", SURFACE, [_negative(each) for each in values])

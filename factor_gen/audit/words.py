@@ -8,11 +8,8 @@ from lm_factuality.ground.sentences import spaced
 
 
 def distance(one: str, other: str) -> int:
-    """Levenshtein distance in words (what stands between white space; of scripts without it, signs), as in table 2.
-
-    Raises:
-        ConfigError: rapidfuzz is not installed.
-    """
+    """Levenshtein distance in words (what stands between white space; of scripts without it, signs), as in table 2. Raises
+    ConfigError: rapidfuzz is not installed."""
     levenshtein = need("rapidfuzz.distance", "the audit", "generate").Levenshtein
     return int(levenshtein.distance(spaced(one).split(), spaced(other).split()))
 

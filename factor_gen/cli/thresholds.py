@@ -40,13 +40,8 @@ _FILTERS = (
 
 
 def thresholds(parsed: argparse.Namespace) -> int:
-    """Prints precision and share kept for each threshold, and the paper's choice.
-
-    Raises:
-        DataError: the file cannot be used.
-        ConfigError: there is neither a model nor a score.
-        ModelError: a model cannot be used.
-    """
+    """Prints precision and share kept for each threshold, and the paper's choice. Raises DataError: the file cannot be used;
+    ConfigError: there is neither a model nor a score; ModelError: a model cannot be used."""
     found: dict[str, list[Curve]] = {}
     for each in _wanted(parsed):
         samples = _samples(parsed, each)
@@ -100,11 +95,7 @@ def _samples(parsed: argparse.Namespace, wanted: _Filter) -> list[Labelled]:
 
 
 def _device(name: str) -> str:
-    """``name``, if there is such a device here.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """``name``, if there is such a device here. Raises ConfigError: there is none."""
     import torch
 
     try:

@@ -129,12 +129,9 @@ def _cell(value: object) -> str:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What the manifest and the card say beside the counts.
-
-    ``settings`` is what :func:`factor_gen.config.describe` gives, ``corpus`` the record of the files or the dataset that were
-    read, ``stages`` each stage's fingerprint by its name, and ``command`` what to type to build it again. None of them may hold
-    a path of this machine or a time.
-    """
+    """What the manifest and the card say beside the counts. ``settings`` is what :func:`factor_gen.config.describe` gives,
+    ``corpus`` the record of the files or the dataset that were read, ``stages`` each stage's fingerprint by its name, and
+    ``command`` what to type to build it again. None of them may hold a path of this machine or a time."""
 
     settings: Mapping[str, Any]
     corpus: Mapping[str, Any] = field(default_factory=dict)

@@ -31,11 +31,8 @@ def file_names(settings: BuildSettings) -> dict[str, str]:
 
 
 def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Path] = ()) -> None:
-    """Sees that nothing is in the way of the files to come but those of an earlier build.
-
-    Raises:
-        DataError: one of ``inputs``, or a file that no build wrote, has the name of a file to come.
-    """
+    """Sees that nothing is in the way of the files to come but those of an earlier build. Raises DataError: one of ``inputs``, or
+    a file that no build wrote, has the name of a file to come."""
     present = [path for path in (out / name for name in file_names(settings).values()) if os.path.lexists(path)]
     if not present:
         return
@@ -55,9 +52,7 @@ def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Pat
 
 def show(part: Path, out: Path) -> dict[str, Path]:
     """Moves the files in ``part`` to ``out``, and takes away what an earlier build under another name left; returns them by name.
-
-    The manifest goes first and comes last, so that a folder that has one holds the files that it lists.
-    """
+    The manifest goes first and comes last, so that a folder that has one holds the files that it lists."""
     old, new = _entries(out), _listed(part / MANIFEST)
     write_json(out / _MOVING, {"format": FORMAT, "files": [*old.values(), *new.values()]})
     (out / MANIFEST).unlink(missing_ok=True)

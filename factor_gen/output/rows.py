@@ -30,11 +30,8 @@ def columns(contradictions: int) -> dict[str, type]:
 
 
 def make_row(chosen: Chosen, contradictions: int) -> dict[str, Cell]:
-    """The cells of a row by column; a filter that was off leaves nothing in its cells.
-
-    Raises:
-        ValueError: the row has not ``contradictions`` contradictions.
-    """
+    """The cells of a row by column; a filter that was off leaves nothing in its cells. Raises ValueError: the row has not
+    ``contradictions`` contradictions."""
     if len(chosen.contradictions) != contradictions:
         raise ValueError(
             f"document {chosen.example.doc_id!r}: {len(chosen.contradictions)} contradictions chosen, expected {contradictions}"

@@ -42,15 +42,11 @@ class Written:
 def write_benchmark(
     settings: BuildSettings, items: Iterable[Chosen | Example], out: Path, provenance: Provenance, audit: Audit | None = None
 ) -> Written:
-    """Writes ``items`` (rows, and the documents that gave none) to ``out`` with a task, a card and a manifest.
-
-    Rows are written as they come. ``audit`` is asked once all have been; its answer goes on the card and into the manifest.
-    Files of an earlier build stay as they are until all new ones are complete; then those go that the new one does not replace.
-
-    Raises:
-        DataError: no document gave a row, ``out`` cannot be written, or holds what no build wrote where a file would go.
-        ValueError: a row has another number of contradictions than the settings say.
-    """
+    """Writes ``items`` (rows, and the documents that gave none) to ``out`` with a task, a card and a manifest. Rows are written
+    as they come. ``audit`` is asked once all have been; its answer goes on the card and into the manifest. Files of an earlier
+    build stay as they are until all new ones are complete; then those go that the new one does not replace. Raises DataError: no
+    document gave a row, ``out`` cannot be written, or holds what no build wrote where a file would go; ValueError: a row has
+    another number of contradictions than the settings say."""
     refuse_to_overwrite(settings, out)
     part = out / _PART
     try:

@@ -12,9 +12,5 @@ __all__ = ["Analysis", "Entity", "Tagger", "Token", "load_tagger"]
 
 @lru_cache(maxsize=4)
 def load_tagger(settings: TypesSettings) -> Tagger:
-    """The tagger that the settings name.
-
-    Raises:
-        ConfigError: what it needs is not installed.
-    """
+    """The tagger that the settings name. Raises ConfigError: what it needs is not installed."""
     return SpacyTagger(settings.model) if settings.tagger == "spacy" else PatternTagger()

@@ -69,12 +69,10 @@ _OPENS = 0.8  # of the lines of verse and lists begin with a capital
 
 
 def unwrap(text: str) -> str:
-    """``text`` with a space for each line break that only the width of the lines is the reason for; a text that was not broken
-    at a width comes back as it is.
-
-    A break goes where the first word of the next line would have made its line longer than lines get, or where the next line
-    goes on with a sentence in small letters. Headings, items of lists, verse, addresses, code and tables keep their lines.
-    """
+    """``text`` with a space for each line break that only the width of the lines is the reason for; a text that was not broken at
+    a width comes back as it is. A break goes where the first word of the next line would have made its line longer than lines
+    get, or where the next line goes on with a sentence in small letters. Headings, items of lists, verse, addresses, code and
+    tables keep their lines."""
     lines = [line.rstrip() for line in text.expandtabs(8).split("\n")] if "\n" in text else []
     inner = sorted(len(one) for one, other in pairwise(lines) if len(one) <= _WIDEST and _runs_on(one, other))
     if not inner or (width := inner[len(inner) * 9 // 10]) < _NARROWEST:

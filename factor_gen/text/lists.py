@@ -12,11 +12,8 @@ DATA = Path(__file__).parent / "data"
 
 @cache
 def rows(path: Path, columns: int = 1) -> tuple[tuple[str, ...], ...]:
-    """The rows of a list as tuples of columns.
-
-    Raises:
-        DataError: a row has fewer than ``columns`` columns; names file and line.
-    """
+    """The rows of a list as tuples of columns. Raises DataError: a row has fewer than ``columns`` columns; names file and
+    line."""
     found = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if not line.strip() or line.startswith("#"):

@@ -27,10 +27,8 @@ NATIONALITIES: Mapping[str, str] = {name: "".join(country) for name, *country in
 
 
 def proper_names(text: str, tokens: Sequence[Token], is_common: Callable[[str], bool]) -> list[Entity]:
-    """The names and nationalities in a text, in order. ``is_common`` says whether a word is one when written small.
-
-    A word that only stands capital because it starts a sentence is no name.
-    """
+    """The names and nationalities in a text, in order. ``is_common`` says whether a word is one when written small. A word that
+    only stands capital because it starts a sentence is no name."""
     found: list[Entity] = []
     position = 0
     while position < len(tokens):

@@ -17,10 +17,8 @@ def plain(text: str) -> str:
 
 
 def sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
-    """The spans (start, end) of the sentences in ``text``, in order, without the white space around them.
-
-    A line break ends a sentence: News-FACTOR's sentences end at line breaks, which headings and lists need as well.
-    """
+    """The spans (start, end) of the sentences in ``text``, in order, without the white space around them. A line break ends a
+    sentence: News-FACTOR's sentences end at line breaks, which headings and lists need as well."""
     spans: list[tuple[int, int]] = []
     for line in _LINE.finditer(text):
         if line.group().isspace():

@@ -14,11 +14,8 @@ _NAMED = (*NAMES, NATIONALITY)
 
 class SpacyTagger:
     """See :class:`factor_gen.text.analysis.Tagger`. Names are the model's; dates and quantities keep to the shapes of
-    :mod:`factor_gen.text.analysis`, which the rules can edit, where the model's entity holds one.
-
-    Raises:
-        ConfigError: spaCy or the model is not installed, or the model has no tagger or no entity recogniser.
-    """
+    :mod:`factor_gen.text.analysis`, which the rules can edit, where the model's entity holds one. Raises ConfigError: spaCy or
+    the model is not installed, or the model has no tagger or no entity recogniser."""
 
     name = "spacy"
 
