@@ -18,7 +18,7 @@ from factor_gen.corpus import CorpusRecord, corpus_files, corpus_record
 from factor_gen.documents import CLEANING, distinct, read_documents
 from factor_gen.draws import Again, Goal, best_draws, goal_of
 from factor_gen.engine import Source, Step, run_shards
-from factor_gen.generate.rules.contexts import of_corpus
+from factor_gen.generate.rules.contexts import gather, save
 from factor_gen.language import ENGLISH, in_language
 from factor_gen.output.card import Provenance
 from factor_gen.output.counts import Counts
@@ -34,6 +34,7 @@ from lm_factuality.ground.files import alone, write_json
 _LOG = logging.getLogger(__name__)
 _FOLDER = "stages"
 _CORPUS = "corpus.json"
+_READ = 8_000_000  # bytes of a corpus that are read for the contexts of its words, of shards evenly spread
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def build(
         read, *folders = prepare(root.resolve(), stages)
         shards = _read(settings, record, read)
         if settings.generate.generator == "rules" and settings.corpus.language == ENGLISH and "generate" in wanted:
-            settings = replace(settings, contexts=of_corpus(read, shards).resolve())
+            settings = replace(settings, contexts=_contexts(read, shards).resolve())
         draws = [folders[start : start + len(fingerprints)] for start in range(0, len(folders), max(1, len(fingerprints)))]
         run_shards(settings, list(_steps(read, draws, goal)), shards, opener)
         examples = best_draws([draw[-1] for draw in draws] or [read], shards, goal)
@@ -112,6 +113,16 @@ def build(
     rows = counts.documents - counts.unused.total()
     lost = dict(sorted(counts.lost.items()))
     return Built(out, counts.documents, rows, counts.unused, lost, files, read.filtered)
+
+
+def _contexts(folder: StageFolder, shards: int) -> Path:
+    """The file with the contexts of the corpus that was read into ``folder``; written beside its shards unless it is there."""
+    path = folder.path / "contexts.json"
+    if not path.is_file():
+        step = 1 + sum(folder.part(number).stat().st_size for number in range(shards)) // _READ
+        shown = tqdm(range(0, shards, step), desc="contexts", unit=" shards", delay=2)
+        save(path, gather(example.prefix for number in shown for example in folder.read(number)))
+    return path
 
 
 def _steps(read: StageFolder, draws: Sequence[Sequence[StageFolder]], goal: Goal) -> Iterator[list[Step]]:

@@ -73,15 +73,23 @@ def _denied(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:
 def _supposed(sentence: Sentence, edit: Edit, start: int, end: int) -> bool:
     """A condition, or a time that is any time at which something is so."""
     clause = _clause(sentence, start)
-    if edit.operator in ("number", "unit", "date", "ordinal") and _has(
-        "for instance", sentence.text[max(0, start - _NEAR) : end + _NEAR]
-    ):
+    if edit.operator in ("number", "unit", "date", "ordinal") and _is_any_value(sentence, clause, start, end):
         return True
     if (edit.type != COREFERENCE and not sentence.is_past and _ANY_TIME.search(clause)) or _has("supposing", clause):
         return True
     if _ASKED.search(clause) or (edit.type == PREDICATE and clause.lower().lstrip().startswith("as ")):
         return True
     return _OPEN_CONDITION.search(sentence.text[max(0, start - _NEAR) : start]) is not None
+
+
+def _is_any_value(sentence: Sentence, clause: str, start: int, end: int) -> bool:
+    """Whether a number is one of many that would do: in a clause with *may* or *any*, or a sentence with *suppose*; or in an
+    example, unless that tells what was."""
+    around = sentence.text[max(0, start - _NEAR) : end + _NEAR]
+    rest = sentence.text[end : sentence.clause_end(end)]
+    if _has("any value", clause) or _has("any value", rest) or _has("imagined", around):
+        return True
+    return not sentence.is_past and _has("examples", around)
 
 
 def _possible(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:

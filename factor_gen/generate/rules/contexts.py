@@ -12,10 +12,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from zlib import crc32
 
-from tqdm import tqdm
-
 from factor_gen.generate.rules.words import DATA, FORMS, WORDS, inflect
-from factor_gen.shards import StageFolder
 from factor_gen.text.lists import rows
 from lm_factuality.ground.files import parse_json, write_json
 
@@ -24,7 +21,6 @@ _ENDING = re.compile(r"(?:(?<=\w\w\w)(?:ing|ed|es|(?<!s)s|e)|(?<=\w\w\w)y)$")
 _REACH = 4  # tokens from one content word to the other of a pair
 _BREAKS = frozenset(".;:!?()[]")
 _MOST = 400  # companions of a word that are kept: the first that the corpus has
-_READ = 8_000_000  # characters of a corpus that are read for this, of parts evenly spread
 _NEAR = 80  # characters on either side of an edit
 _ALIKE = 12  # two words are alike if they share one companion in so many of the word that has fewer
 
@@ -101,19 +97,12 @@ def gather(texts: Iterable[str]) -> Contexts:
     return Contexts({its: frozenset(kept) for its, kept in found.items()})
 
 
-def of_corpus(folder: StageFolder, shards: int) -> Path:
-    """The file with the contexts of the corpus that lies in the shards of ``folder``; written beside them unless it is there."""
-    path = folder.path / "contexts.json"
-    if not path.is_file():
-        step = 1 + sum(folder.part(number).stat().st_size for number in range(shards)) // _READ
-        shown = tqdm(range(0, shards, step), desc="contexts", unit=" shards", delay=2)
-        texts = (example.prefix for number in shown for example in folder.read(number))
-        found = gather(texts).companions
-        write_json(path, {its: sorted(kept) for its, kept in sorted(found.items())})
-    return path
+def save(path: Path, contexts: Contexts) -> None:
+    """Writes the file that :func:`load` reads."""
+    write_json(path, {its: sorted(kept) for its, kept in sorted(contexts.companions.items())})
 
 
 @lru_cache(maxsize=2)
 def load(path: Path) -> Contexts:
-    """The contexts of a file that :func:`of_corpus` wrote."""
+    """The contexts of a file that :func:`save` wrote."""
     return Contexts({its: frozenset(kept) for its, kept in parse_json(path.read_text(encoding="utf-8")).items()})

@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Iterator
+from typing import TypeVar
 
 from factor_gen.generate.rules.numbers import suffix
 from factor_gen.generate.rules.sentence import Edit, Sentence, edit
@@ -11,6 +12,7 @@ from factor_gen.records import CIRCUMSTANCE
 from factor_gen.text.analysis import DATE, DAYS, MONTHS, ORDINALS, SHORT_MONTHS, TIME, Entity
 from factor_gen.text.lists import rows
 
+_Value = TypeVar("_Value", int, str)
 _OPEN = re.compile(
     r"\b(?:by|before|after|until|till|since)\s(?:the\s)?(?:early\s|late\s|mid-)?$", re.IGNORECASE
 )  # another may hold too
@@ -23,13 +25,17 @@ _CENTURY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)(?=[\s-]century)")
 _HOUR = re.compile(r"\b(1[0-2]|[1-9])(?=(?::\d\d)?\s?(?:a|p)\.?m)")
 _LENGTH = {month[:3]: days for month, days in zip(MONTHS, (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), strict=True)}
 _SETS = rows(DATA / "dates.tsv", 2)
+_ERA = r"(?:BCE?|CE|AD|B\.\s?C\.(?:E\.)?|A\.\s?D\.|C\.E\.)"
+_IN_ERA = re.compile(rf"(?<![-–/\d])(\d[\d,]*)(?=\s{_ERA}(?!\w))|(?<=AD )\d+|(?<=A\.D\. )\d+")
+_NAMED = re.compile(rf"\s(?!{_ERA}(?!\w))[A-Z]")  # The Sunday Times, Black Friday Sale; not the 5th century BC
+_CITED = re.compile(r"[A-Z][\w.]+ \($|\([^()]*[A-Z][^()]*, (?:\d{4}[a-z]?, )*$")  # Farris (1983), (Adams, 1972, 1986)
 _HALF_DAY = {"a.m.": "p.m.", "p.m.": "a.m.", "am": "pm", "pm": "am"}
 
 
 def dates(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """One change for each date and time that has a part to change."""
     for entity in sentence.entities:
-        named = re.match(r"\s[A-Z]", sentence.text[entity.end : entity.end + 2])  # The Sunday Times, Black Friday Sale
+        named = _NAMED.match(sentence.text, entity.end)
         is_open = _OPEN.search(sentence.text[max(0, entity.start - 20) : entity.start])
         is_joined = _DECADE.search(entity.text) and {"and", "or"} & {
             *sentence.text[max(0, entity.start - 9) : entity.end + 9].split()
@@ -46,12 +52,19 @@ def _changes(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
     beside = sentence.text[max(0, entity.start - 14) : entity.start]
     dated = any(beside.rstrip(", ").endswith(day) for day in DAYS)
     decade = _DECADE.search(text)
-    year = None if decade else _YEAR.search(text)
+    in_era = _IN_ERA.search(text)
+    year = None if decade or in_era else _YEAR.search(text)
     month = _MONTH.search(text)
     if decade:
         near = [int(decade.group()) + step for step in (-20, -10, 10, 20)]
-        yield decade.start(), decade.end(), str(rng.choice([each for each in near if each <= 2010] or near))
-    if year and not re.match(r"[-–/]\d", sentence.text[entity.start + year.end() :][:2]) and not _LEAP_DAY.search(text):
+        for new in _some(sentence, [each for each in near if each <= 2010] or near, rng):
+            yield decade.start(), decade.end(), str(new)
+    if in_era and not re.search(r"\d[-–/]$", sentence.text[: entity.start + in_era.start()]):
+        for new in _some(sentence, _near_in_era(sentence, in_era.group()), rng):
+            yield in_era.start(), in_era.end(), f"{new:,}" if "," in in_era.group() else str(new)
+    is_cited = _CITED.search(sentence.text, max(0, entity.start - 120), entity.start)
+    is_span = year and re.match(r"[-–/]\d", sentence.text[entity.start + year.end() :])
+    if year and not is_span and not is_cited and not _LEAP_DAY.search(text):
         for changed in _other_years(sentence, int(year.group()), rng):
             yield year.start(), year.end(), str(changed)
     if month and not dated:
@@ -60,15 +73,29 @@ def _changes(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
     if century:
         value = int(century.group(1))
         near = [each for each in (value - 2, value - 1, value + 1, value + 2) if 2 <= each <= 21]
-        if near:  # the 24th is of fiction
-            other = rng.choice(near)
-            yield century.start(), century.end(), f"{other}{suffix(other)}"
+        for new in _some(sentence, near, rng):  # none for the 24th, which is of fiction
+            yield century.start(), century.end(), f"{new}{suffix(new)}"
     elif text.endswith("century") and text.split()[0] in ORDINALS[1:]:
-        new = rng.choice([each for each in ORDINALS[1:] if each != text.split()[0]])
-        yield 0, len(text.split()[0]), new
+        word, at = text.split()[0], ORDINALS.index(text.split()[0])
+        for new in _some(sentence, [each for each in ORDINALS[max(1, at - 2) : at + 3] if each != word], rng):
+            yield 0, len(word), new
     if entity.kind == TIME:
         yield from _other_hour(text, rng)
     yield from _of_a_set(sentence, entity, rng)
+
+
+def _some(sentence: Sentence, values: list[_Value], rng: random.Random) -> list[_Value]:
+    """One of ``values``, or up to three where a sentence has little else to change."""
+    return rng.sample(values, min(3 if sentence.spare else 1, len(values)))
+
+
+def _near_in_era(sentence: Sentence, old: str) -> list[int]:
+    """Years near one before or after the year 1, as round as it, each on the same side of the sentence's other such years."""
+    year = int(old.replace(",", ""))
+    step = 100 if year % 100 == 0 else 10 if year % 10 == 0 else 1
+    others = [int(each.group().replace(",", "")) for each in _IN_ERA.finditer(sentence.text)]
+    near = [year + step * steps for steps in (-4, -3, -2, -1, 1, 2, 3, 4)]
+    return [each for each in near if each > 0 and all((each < other) == (year < other) for other in others if other != year)]
 
 
 def _other_hour(text: str, rng: random.Random) -> Iterator[tuple[int, int, str]]:
@@ -103,7 +130,7 @@ def _month_or_day(sentence: Sentence, text: str, month: re.Match[str], rng: rand
     names = MONTHS if month.group() in MONTHS else SHORT_MONTHS
     fit = [each for each in names if each not in known | {"Sept", "Sep"} and _LENGTH[each[:3]] >= number]
     if month.group() not in ("May", "March") and fit:
-        for name in rng.sample(fit, min(3 if sentence.spare else 1, len(fit))):
+        for name in _some(sentence, fit, rng):
             yield *month.span(), name
     if day and 1 <= number <= 31:
         following = day.end()

@@ -10,7 +10,7 @@ from factor_gen.generate.rules.pronouns import HE, SHE
 from factor_gen.generate.rules.sentence import AGENCIES, Edit, Mention, Sentence, edit, related
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import CIRCUMSTANCE, ENTITY
-from factor_gen.text.analysis import NAMES, ORGANISATION, PERSON, PLACE, Entity
+from factor_gen.text.analysis import NAME, NAMES, ORGANISATION, PERSON, PLACE, Entity
 from factor_gen.text.names import (
     FIRST_NAMES,
     NATIONALITIES,
@@ -40,8 +40,9 @@ def document_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 
 
 def swapped_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
-    """Two names of one kind in the sentence, each in the other's place, if a verb is between them."""
-    names = [each for each in sentence.entities if each.kind in (PERSON, PLACE, ORGANISATION) and _is_whole(sentence, each)]
+    """Two names of one kind in the sentence, each in the other's place, if a verb is between them, or where one goes *from* and
+    *to* which."""
+    names = [each for each in sentence.entities if each.kind in NAMES and _is_whole(sentence, each)]
     for one, other in pairwise(names):
         first, last = sentence.ends.get(one.end), sentence.starts.get(other.start)
         initials = {each.text for each in (one, other) if each.text.isupper() and each.kind == ORGANISATION}
@@ -49,17 +50,41 @@ def swapped_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             continue
         if _sort(sentence, one) != _sort(sentence, other) or related(one.text, other.text):
             continue
-        between = range(first + 1, last)
-        if not any(sentence.tag(i) in ("VBD", "VBZ", "MD", "VBN") for i in between) or len(between) > 15:
-            continue
-        if any(sentence.word(i) in WORDS["symmetric"] for i in (first + 1, last - 1)) or sentence.words & {
-            "met",
-            "meet",
-            "between",
-        }:
+        start = sentence.starts[one.start]
+        is_deed = _is_deed(sentence, first, last) and (one.kind != NAME or _are_parties(sentence, one, other))
+        if not is_deed and not _is_way(sentence, start, last):
             continue
         if len(list(sentence.occurrences(one.text))) == len(list(sentence.occurrences(other.text))) == 1:
             yield edit("name swap", ENTITY, (one.start, one.end, other.text), (other.start, other.end, one.text))
+
+
+def _is_deed(sentence: Sentence, first: int, last: int) -> bool:
+    """Whether what stands between the names is what one does to the other."""
+    between = range(first + 1, last)
+    if not any(sentence.tag(i) in ("VBD", "VBZ", "MD", "VBN") for i in between) or len(between) > 15:
+        return False
+    is_mutual = any(sentence.word(i) in WORDS["symmetric"] for i in (first + 1, last - 1))
+    return not is_mutual and not sentence.words & {"met", "meet", "between"}
+
+
+def _are_parties(sentence: Sentence, one: Entity, other: Entity) -> bool:
+    """Whether names of unknown kind are the subject of a past verb and its object: *the Batavi were conquered by the Frisii*."""
+    i, first, last = sentence.starts[one.start], sentence.ends[one.end], sentence.starts[other.start]
+    between = sentence.small[first + 1 : last]
+    return (
+        (i == 0 or (i == 1 and sentence.word(0) == "the"))
+        and one.text.endswith("s") == other.text.endswith("s")
+        and not any(is_common(each.text.lower()) for each in (one, other))
+        and sentence.tag(first + 1) in ("VBD", "VBN")
+        and len(between) <= 5
+        and {",", "and", "or", "as", "in", "not"}.isdisjoint(between)
+        and (between[0] not in WORDS["be"] or "by" in between)
+    )
+
+
+def _is_way(sentence: Sentence, start: int, last: int) -> bool:
+    """*From Tarn to Vale*; *start* is the first token of one name and *last* that of the other."""
+    return sentence.word(start - 1) == "from" and sentence.word(last - 1) == "to" and last - start < 6 and sentence.is_past
 
 
 def _sort(sentence: Sentence, entity: Entity) -> tuple[str, str, int, bool]:

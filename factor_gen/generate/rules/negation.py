@@ -17,7 +17,23 @@ false ones shall."""
 
 _AUXILIARIES = WORDS["be"] | WORDS["auxiliaries"]
 _DO_FORMS = {"do": "VBP", "does": "VBZ", "did": "VBD"}
-_WHERE = ("in", "at", "on", "from", "under")
+_WHERE = (
+    "in",
+    "at",
+    "on",
+    "from",
+    "under",
+    "for",
+    "of",
+    "near",
+    "within",
+    "inside",
+    "outside",
+    "behind",
+    "below",
+    "above",
+    "between",
+)
 _CLIPPED = {"wo": "will", "ca": "can", "sha": "shall"}
 _PREDICATES = ("VBG", "VBN", "DT", "JJ", "NNP", "PRP$")
 _PRESENT = {"VBZ": ("NN", "NNP", "PRP"), "VBP": ("NNS", "PRP")}
@@ -77,7 +93,7 @@ def denials(sentence: Sentence) -> Iterator[Edit]:
         ):
             continue
         following, next_word = sentence.tag(i + 1), sentence.word(i + 1)
-        if _takes_not(word, sentence.tag(i), following, next_word):
+        if _takes_not(word, sentence.tag(i), sentence.tag(i - 1), following, next_word):
             denied = "cannot" if word == "can" else f"{word} not"
             yield edit("negation added", PREDICATE, (token.start, token.end, denied))
         elif sentence.tag(i) == "VBD" and word not in WORDS["be"] and word not in WORDS["reports"] and _is_plain(sentence, i):
@@ -109,13 +125,13 @@ def _forbidden(sentence: Sentence) -> Iterator[Edit]:
             yield edit("negation added", PREDICATE, (*sentence.span(i, i + 1), f"{helper} not {word}"))
 
 
-def _takes_not(word: str, tag: str, following: str, next_word: str) -> bool:
+def _takes_not(word: str, tag: str, before: str, following: str, next_word: str) -> bool:
     """Whether the word is an auxiliary, or a form of *be* that a predicate follows."""
     if word in ("is", "are", "was", "were"):
         is_predicate = following in _PREDICATES and next_word not in WORDS["shown"]
-        return is_predicate or next_word in ("expected", "likely", *_WHERE)
+        return is_predicate or next_word in WORDS["after be"]
     if word in ("has", "have", "had"):
-        return following == "VBN"
+        return following == "VBN" and before not in ("MD", "TO")  # it should have not
     return word in ("will", "would", "can", "could", "should") and tag == "MD" and following == "VB"
 
 
@@ -150,10 +166,18 @@ def _may_be_participle(sentence: Sentence, i: int) -> bool:
     base = lemmas(sentence.small[i], "VERB")[:1]
     if not base or inflect(base[0], "VBN") != sentence.small[i]:
         return False
+    others = (*sentence.tokens[:i], *sentence.tokens[i + 1 :])
+    if not any(token.tag in FINITE or token.text.lower() in _verb_forms(token.text) for token in others):
+        return False  # no other word can be the verb
     is_dated = sentence.kind_at(i + 1) in (DATE, TIME)
     if not sentence.tag(i + 1).startswith(("DT", "PRP", "CD", "NN", "JJ")) or is_dated:
         return True
     return any(sentence.tag(at) in FINITE for at in sentence.clause(i + 1))
+
+
+def _verb_forms(word: str) -> set[str]:
+    """The present forms of the verb that the word may be a form of."""
+    return {inflect(base, tag) for base in lemmas(word.lower(), "VERB")[:1] for tag in ("VBP", "VBZ")}
 
 
 def _later(sentence: Sentence, i: int, words: frozenset[str]) -> bool:
@@ -179,6 +203,8 @@ def _is_explained(sentence: Sentence, i: int) -> bool:
 
 def _clause_is_fronted(sentence: Sentence, i: int) -> bool:
     """Whether the verb stands before its subject, as in a question or *said the minister*."""
+    if i == 1 and sentence.word(0) in WORDS["pointing"]:
+        return False  # This is
     return (
         i == 0
         or sentence.word(i - 1) in ("there", "here")
@@ -194,8 +220,13 @@ def _clause_is_fronted(sentence: Sentence, i: int) -> bool:
 
 
 def _has_subject(sentence: Sentence, i: int) -> bool:
-    """Whether what stands right before the verb is its subject: a pronoun, or a noun phrase that no preposition governs."""
+    """Whether what stands right before the verb is its subject: a pronoun, or a noun phrase that no preposition governs (*in 1932
+    he*, *in those days the town*)."""
+    if sentence.word(i - 1) in WORDS["subjects"]:
+        return sentence.tag(i - 2) not in ("IN", "TO")
     at = i - 1
-    while sentence.tag(at).startswith(("NN", "JJ", "DT", "CD", "PRP", "POS")):
+    while sentence.tag(at).startswith(("NN", "JJ", "CD", "POS")):
+        at -= 1
+    if sentence.tag(at).startswith(("DT", "PRP")):
         at -= 1
     return at < i - 1 and sentence.tag(at) not in ("IN", "TO")

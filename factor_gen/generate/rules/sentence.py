@@ -153,6 +153,11 @@ class Sentence:
         at = bisect_right(self._marks, start)
         return self._marks[at - 1] if at else 0
 
+    def clause_end(self, end: int) -> int:
+        """Where the clause ends that the place is in."""
+        at = bisect_right(self._marks, end)
+        return self._marks[at] if at < len(self._marks) else len(self.text)
+
     @cached_property
     def phrases(self) -> tuple[tuple[int, int], ...]:
         """Where fixed phrases stand."""

@@ -120,8 +120,10 @@ def property_(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 
 
 def _takes_property(sentence: Sentence, i: int, new: str) -> bool:
-    """Whether the corpus allows the adjective; one that compares (*the same*, *a different*) before its noun only if the corpus
-    has it between the same two words."""
+    """Whether the corpus allows the adjective, as it does any comparative before *than*; one that compares (*the same*, *a
+    different*) before its noun only if the corpus has it between the same two words."""
+    if sentence.word(i + 1) == "than" and sentence.small[i] not in WORDS["comparing"]:
+        return True
     compares = {new, sentence.small[i]} & WORDS["comparing"] and sentence.tag(i + 1).startswith(("NN", "JJ", "CD"))
     return sentence.takes(i, i + 1, new, in_slot=bool(compares))
 
@@ -147,7 +149,7 @@ def _is_property(sentence: Sentence, i: int, tag: str) -> bool:
         or (word in ("new", "old") and before not in ("a", "an"))  # the old process may be used as well
         or sentence.is_capital(i + 1)  # the last Part
         or (word in ("required", "optional") and next_word == "that")
-        or (word in WORDS["comparing"] and next_word == "from")
+        or (word in WORDS["comparing"] and next_word in ("from", "than"))
         or (word in ("first", "last", "second", "next", "previous") and before_tag not in ("DT", "PRP$", "POS"))
         or not is_tagged.startswith(("JJ", "VBG", "VBN"))
         or before in WORDS["degrees"]

@@ -261,10 +261,15 @@ REFUSED: list[tuple[str, Case, Case]] = [
     *(
         (
             CONDITION,
-            (f"The boat carried 36 men, {word}.", "number", CIRCUMSTANCE, "36", "48"),
-            (f"The boat carried 36 men, {word}.", "quantity", CIRCUMSTANCE, "36", "48"),
+            (f"The boat carries 36 men{words}.", "number", CIRCUMSTANCE, "36", "48"),
+            (f"The boat carries 36 men{words}.", "quantity", CIRCUMSTANCE, "36", "48"),
         )
-        for word in ("for example", "as you wish", "as they choose", "in any town")
+        for words in (", for example", ", as you wish", ", as they choose", " in any town")
+    ),
+    (  # what was, and of what another clause says
+        CONDITION,
+        ("The boat carries 36 men in any town.", "number", CIRCUMSTANCE, "36", "48"),
+        ("For example, it carried 36 men; any boat did.", "number", CIRCUMSTANCE, "36", "48"),
     ),
     (
         CONDITION,

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from factor_gen import pipeline
 from factor_gen.config import load_build
 from factor_gen.generate.rules import contexts, swaps
-from factor_gen.generate.rules.contexts import Contexts, gather, load, of_corpus
+from factor_gen.generate.rules.contexts import Contexts, gather, load
 from factor_gen.generate.rules.sentence import apply, read
 from factor_gen.pipeline import build
 from factor_gen.records import Example
@@ -89,11 +90,11 @@ def test_the_file_of_a_corpus(tmp_path: Path) -> None:
     folder.path.mkdir()
     for number, text in enumerate(CODE):
         folder.write(number, [Example(str(number), text)])
-    path = of_corpus(folder, len(CODE))
+    path = pipeline._contexts(folder, len(CODE))
     assert load(path) == gather(CODE)
     assert json.loads(path.read_text(encoding="utf-8"))["librar"]
     before = path.stat().st_mtime_ns
-    assert of_corpus(folder, len(CODE)) == path
+    assert pipeline._contexts(folder, len(CODE)) == path
     assert path.stat().st_mtime_ns == before
 
 
@@ -102,8 +103,8 @@ def test_of_a_large_corpus_parts_are_read(tmp_path: Path, monkeypatch: pytest.Mo
     folder.path.mkdir()
     for number, text in enumerate(CODE):
         folder.write(number, [Example(str(number), text)])
-    monkeypatch.setattr(contexts, "_READ", sum(folder.part(n).stat().st_size for n in range(3)) * 2 // 3)
-    assert load(of_corpus(folder, len(CODE))) == gather([CODE[0], CODE[2]])
+    monkeypatch.setattr(pipeline, "_READ", sum(folder.part(n).stat().st_size for n in range(3)) * 2 // 3)
+    assert load(pipeline._contexts(folder, len(CODE))) == gather([CODE[0], CODE[2]])
 
 
 def test_a_build_goes_by_its_corpus(tmp_path: Path) -> None:

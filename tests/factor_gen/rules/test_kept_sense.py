@@ -10,7 +10,7 @@ import pytest
 
 from factor_gen.generate.rules import negation, phrases, pronouns
 from factor_gen.generate.rules.dates import dates
-from factor_gen.generate.rules.names import document_names, mapped_places
+from factor_gen.generate.rules.names import document_names, mapped_places, swapped_names
 from factor_gen.generate.rules.numbers import numbers
 from factor_gen.generate.rules.sentence import Edit, Sentence
 from factor_gen.generate.rules.swaps import noun, property_
@@ -109,6 +109,17 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("a country and its people", mapped_places, "In Japan the Japanese sold it.", "sold"),
     ("a country and its city", mapped_places, "NAIROBI, May 3 (Reuters) - Kenya's bank sold it.", "sold"),
     ("a ticker", document_names, "Tarn Group's (TARN.O) mill closed.", "mill"),
+    ("a cited year", dates, "The mill was studied twice (Tarn, 1972, 1986).", "198"),
+    ("the year of a paper", dates, "It is described by Tarn (1983) and Vale.", "198"),
+    ("a year to another", dates, "They fought from 405-406 CE in the hills.", "404"),
+    ("a title and a name", swapped_names, "The Langobards under king Alboin invaded Italia.", "king Italia"),
+    ("two sorts of names", swapped_names, "Tobago was colonized by Curonians.", "Curonians was"),
+    ("words in capitals", swapped_names, "Light was reflected by Colours.", "Colours"),
+    ("names that do nothing", swapped_names, "The Helvetians and the Romans left.", "Romans and"),
+    ("a verb before it", denied, "The sites distances use data coded for it.", "did not"),
+    ("a perfect of should", denied, "The boil should have thickened in an hour.", "have not"),
+    ("a phrase before the subject", denied, "In the town was a mill.", "not"),
+    ("different than", property_, "This is different than mashing.", "similar"),
     ("a ship", pronouns.other_sex, "The ship lost her mast in May.", "his"),
 ]
 
@@ -130,7 +141,7 @@ CHANGES: list[tuple[str, Operator, str, str]] = [
     ("always of one", phrase("adverb"), "She always sold her boats.", "She never sold her boats."),
     ("a noun after the phrase", phrase("cause"), "She sold boats instead of mills.", "She sold boats in addition to mills."),
     ("a clause of its own", denied, "The man bought the mill that burned.", "The man did not buy the mill that burned."),
-    ("an event", phrase("order"), "She left after the match.", "She left during the match."),
+    ("an event", phrase("order"), "She left during the match.", "She left after the match."),
     ("the past", phrase("order"), "She left after the bank closed.", "She left before the bank closed."),
     ("still", phrase("adverb"), "He is still the owner.", "He is no longer the owner."),
     ("if", phrase("cause"), "It closes if the mill closes.", "It closes unless the mill closes."),
@@ -145,6 +156,20 @@ CHANGES: list[tuple[str, Operator, str, str]] = [
     ("different", property_, "The mill was different in May.", "The mill was similar in May."),
     ("at once", phrase("adverb"), "It burned immediately.", "It burned eventually."),
     ("capitals", negation.taken_back, "Can’t she sell it?", "Can she sell it?"),
+    ("a year before our era", dates, "Rome was founded in 753 B.C. by two brothers.", "Rome was founded in 754 B.C. by two brothers."),
+    ("a round year", dates, "It was built in 2,500 BC by farmers.", "It was built in 2,400 BC by farmers."),
+    ("a year of our era", dates, "He died in AD 81 of a fever.", "He died in AD 83 of a fever."),
+    ("a century before it", dates, "It fell in the 5th century BCE.", "It fell in the 4th century BCE."),
+    ("peoples", swapped_names, "The Helvetians succumbed to the Romans.", "The Romans succumbed to the Helvetians."),
+    ("passives", swapped_names, "The Frisii were beaten by the Batavi.", "The Batavi were beaten by the Frisii."),
+    ("a way", swapped_names, "He moved it from Oviedo to Leon.", "He moved it from Leon to Oviedo."),
+    ("a comparison", property_, "The mill is smaller than the boat.", "The mill is larger than the boat."),
+    ("what is pointed at", denied, "This was the work of a miller.", "This was not the work of a miller."),
+    ("what it is for", denied, "The recipe is for a pale ale.", "The recipe is not for a pale ale."),
+    ("a year before the subject", denied, "In 2010 he moved to the town.", "In 2010 he did not move to the town."),
+    ("days before the subject", denied, "In those days the town was the seat.", "In those days the town was not the seat."),
+    ("a subject of the plural", denied, "These processes happen in the hills.", "These processes do not happen in the hills."),
+    ("a past like a participle", denied, "The Kushans used the alphabet.", "The Kushans did not use the alphabet."),
 ]
 
 
