@@ -44,7 +44,7 @@ def choose_rows(settings: ChooseSettings, seed: int, examples: Iterable[Example]
             yield example
             continue
         rng = random.Random(f"{seed}/choose/{example.doc_id}")
-        left = standing(example)
+        left = standing(example, settings.contradictions, settings.min_types)
         kinds = len({candidate.type for candidate in left})
         if len(left) < settings.contradictions:
             yield example.drop("choose", f"fewer than {settings.contradictions} contradictions")
@@ -69,13 +69,16 @@ def choose_rows(settings: ChooseSettings, seed: int, examples: Iterable[Example]
         yield Chosen(example, chosen)
 
 
-def standing(example: Example) -> list[Candidate]:
-    """The candidates that no filter rejected; of those that read the same, the first."""
+def standing(example: Example, most: int, least_types: int) -> list[Candidate]:
+    """The candidates that no filter rejected; of those that read the same, the first. The doubtful are left out where a row of
+    ``most`` contradictions of ``least_types`` types can do without."""
     distinct: dict[str, Candidate] = {}
     for candidate in example.candidates:
         if not candidate.rejected:
             distinct.setdefault(" ".join(candidate.text.split()), candidate)
-    return list(distinct.values())
+    sure = [each for each in distinct.values() if not each.doubtful]
+    are_enough = len(sure) >= most and len({each.type for each in sure}) >= least_types
+    return sure if are_enough else list(distinct.values())
 
 
 def _with_other_centres(completion: str, left: list[Candidate], ways: Any) -> tuple[list[Candidate], Any]:

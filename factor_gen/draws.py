@@ -6,6 +6,7 @@ two types, and so on. What a draw does depends on the seed and the document alon
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from factor_gen.choose import standing
 from factor_gen.records import Example
@@ -16,20 +17,31 @@ from factor_gen.stages import ALL_STAGES, READ
 _NONE_LEFT = (READ, "select")  # stages whose refusal means that there was no sentence to draw
 
 
-Goal = tuple[int, int]  # how many contradictions, of how many types, end the draws of a document
+class Goal(NamedTuple):
+    """How many contradictions, none of them doubtful, of how many types end the draws of a document; and how many types a row
+    must have."""
+
+    contradictions: int
+    types: int
+    least_types: int
 
 
 def goal_of(settings: BuildSettings) -> Goal:
     """Two types where rows of them can be had at all, more if the settings want more."""
-    most = settings.choose.contradictions
-    return most, max(settings.choose.min_types, min(2, most, len(settings.types.types)))
+    most, least = settings.choose.contradictions, settings.choose.min_types
+    return Goal(most, max(least, min(2, most, len(settings.types.types))), least)
 
 
-def reached(example: Example, goal: Goal) -> tuple[int, int, int]:
-    """How far a draw got: the stage, then contradictions, then types, none counted beyond the goal."""
-    left, stage = standing(example), _stage(example)
+def reached(example: Example, goal: Goal) -> tuple[int, int, bool, int]:
+    """How far a draw got: the stage, then contradictions, whether none is doubtful, and types, none counted beyond the goal."""
+    left, stage = standing(example, goal.contradictions, goal.least_types), _stage(example)
     number = ALL_STAGES.index(stage) if stage else len(ALL_STAGES)
-    return number, min(len(left), goal[0]), min(len({each.type for each in left}), goal[1])
+    is_sure = not any(each.doubtful for each in left)
+    return number, min(len(left), goal.contradictions), is_sure, min(len({each.type for each in left}), goal.types)
+
+
+def _is_met(example: Example, goal: Goal) -> bool:
+    return reached(example, goal) == (len(ALL_STAGES), goal.contradictions, True, goal.types)
 
 
 @dataclass(frozen=True)
@@ -45,9 +57,7 @@ class Again:
     def read(self, number: int) -> list[Example]:
         """The documents of a shard; DataError if a shard is not there, or damaged."""
         drawn = (each for each in self.last.stream(number) if _stage(each) not in _NONE_LEFT)
-        left = {
-            each.doc_id: (each.spans, each.tried) for each in drawn if reached(each, self.goal) < (len(ALL_STAGES), *self.goal)
-        }
+        left = {each.doc_id: (each.spans, each.tried) for each in drawn if not _is_met(each, self.goal)}
         found = (each for each in (self.documents.stream(number) if left else ()) if each.doc_id in left and not each.unused)
         return [replace(each, draw=self.draw, spans=spans, tried=tried) for each in found for spans, tried in [left[each.doc_id]]]
 

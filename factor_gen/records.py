@@ -28,7 +28,8 @@ class Candidate:
 
     ``edit`` is the change as ``old -> new``, several joined by ``; ``. ``generator`` says what made it (``rules/number``,
     ``llm``). The filters add ``contradiction``, the NLI model's probability, and ``fluency``, its mean log-likelihood minus the
-    original's in nats a token; and ``rejected``, why it may not be chosen (empty: it may).
+    original's in nats a token; and ``rejected``, why it may not be chosen (empty: it may). One that is ``doubtful`` comes of a
+    rule that is wrong oftener than others, and is chosen only where there are not enough of these.
     """
 
     text: str
@@ -38,6 +39,7 @@ class Candidate:
     contradiction: float | None = None
     fluency: float | None = None
     rejected: str = ""
+    doubtful: bool = False
 
     @property
     def is_compound(self) -> bool:

@@ -87,7 +87,10 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
             return LLMGenerator(settings.generate, settings.folder, language=language)
         from factor_gen.generate.rules.generator import RulesGenerator
 
-        return RulesGenerator(settings.generate, placed(settings.types), settings.seed, settings.contexts, language)
+        filtered = settings.filter != FilterSettings(None, None)
+        return RulesGenerator(
+            settings.generate, placed(settings.types), settings.seed, settings.contexts, language, filtered=filtered
+        )
     except ModuleNotFoundError as error:
         raise missing_package(error, f"the stage {name}") from error
 

@@ -35,7 +35,7 @@ _HALF_DAY = {"a.m.": "p.m.", "p.m.": "a.m.", "am": "pm", "pm": "am"}
 def dates(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """One change for each date and time that has a part to change."""
     for entity in sentence.entities:
-        named = _NAMED.match(sentence.text, entity.end)
+        named = _NAMED.match(sentence.text, entity.end) or re.match(r" (?:solstice|equinox)", sentence.text[entity.end :])
         is_open = _OPEN.search(sentence.text[max(0, entity.start - 20) : entity.start])
         is_joined = _DECADE.search(entity.text) and {"and", "or"} & {
             *sentence.text[max(0, entity.start - 9) : entity.end + 9].split()
@@ -77,8 +77,8 @@ def _changes(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
             yield century.start(), century.end(), f"{new}{suffix(new)}"
     elif text.endswith("century") and text.split()[0] in ORDINALS[1:]:
         word, at = text.split()[0], ORDINALS.index(text.split()[0])
-        for new in _some(sentence, [each for each in ORDINALS[max(1, at - 2) : at + 3] if each != word], rng):
-            yield 0, len(word), new
+        for other in _some(sentence, [each for each in ORDINALS[max(1, at - 2) : at + 3] if each != word], rng):
+            yield 0, len(word), other
     if entity.kind == TIME:
         yield from _other_hour(text, rng)
     yield from _of_a_set(sentence, entity, rng)

@@ -190,7 +190,7 @@ def _is_argued(sentence: Sentence, i: int) -> bool:
     taken = WORDS["conditions"] | {"way", "how", "what", "why"}
     rest = sentence.small[i + 1 :]
     later = " ".join(rest)
-    if WORDS["depending"].intersection(rest) or any(each in later for each in (", which", ", who", "so that")):
+    if WORDS["depending"].intersection(rest) or any(each in later for each in (", which", ", who", "so that", ", not")):
         return True  # what follows depends on it
     return bool(sentence.words & WORDS["arguing"]) or any(sentence.word(at) in taken for at in sentence.clause(i - 1, -1))
 

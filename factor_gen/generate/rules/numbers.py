@@ -11,6 +11,7 @@ from factor_gen.text.analysis import CARDINALS, DURATION, MONEY, NUMBER, ORDINAL
 
 _UNITS = LISTS["units of time"]
 _LEAST = re.compile(r"\b(?:least|most|over|than|under|to|within|about|almost|nearly)\s$")
+_NO_QUANTITY = re.compile(r",\s\d|\s?[*^+=]|\sand (?:a|an|one|three) (?:half|quarters?)\b")  # 4, 8; 2 + 3; six and a half
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _LARGEST_PERCENT = 100
 _MOST_DECADES = 20
@@ -27,7 +28,7 @@ def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             or not sentence.is_free(entity.start, entity.end)
             or _is_converted(sentence, entity)
             or re.search(r"\d(?:[-–/]|,\s)$", sentence.text[: entity.start])
-            or re.match(r",\s\d", sentence.text[entity.end :])  # 4, 8, 12
+            or _NO_QUANTITY.match(sentence.text, entity.end)
             or (entity.kind == NUMBER and (not _counts(sentence, entity) or _is_listed(sentence, entity)))
         ):
             continue
@@ -61,7 +62,7 @@ def ordinals(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         if (
             i is None
             or sentence.is_joined(i, i + 1, "-")
-            or sentence.word(i + 1) in ("of", "half", "lady", "place", ",", ".")
+            or sentence.word(i + 1) in ("of", "half", "lady", "place", "part", "parts", "time", ",", ".")
             or sentence.word(i - 1) in ("at", ",")
             or sentence.tag(i - 1) not in ("DT", "PRP$", "POS", "IN", "JJ")
             or sentence.word(i - 1) in ("a", "an")  # a second version: there may be a third

@@ -35,14 +35,14 @@ def phrase(operator: str, sentence: Sentence, rng: random.Random) -> Iterator[Ed
             continue
         for words, error_type, follows, others in listed.get(word, ()):
             end = i + len(words)
-            if sentence.small[i:end] != words or not _phrase_fits(sentence, i, end, follows):
+            if sentence.small[i:end] != words or not _phrase_fits(operator, sentence, i, end, follows):
                 continue
             done = max(done, end)
             for new in [each for each in sentence.drawn(rng, " ".join(words), others) if each not in sentence.text][:1]:
                 yield edit(operator, error_type, (*sentence.span(i, end), new.replace(" ,", ",")))
 
 
-def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
+def _phrase_fits(operator: str, sentence: Sentence, i: int, end: int, follows: str) -> bool:
     start, stop = sentence.span(i, end)
     if not sentence.is_free(start, stop) or sentence.is_joined(i, end, "-"):
         return False
@@ -53,6 +53,8 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
         before in ("and", "or") and end == i + 1 and sentence.tag(i) == "RB"
     ):
         return False  # even after, at least once, together and simultaneously
+    if operator == "cause" and before in WORDS["focusing"]:
+        return False  # especially if, also because of
     if follows == "clause" and sentence.small[i] != "because" and sentence.is_past:
         return False  # it closed unless it rained
     is_conceded = not WORDS["conceding"].isdisjoint(sentence.words)
@@ -97,8 +99,6 @@ def _phrase_fits(sentence: Sentence, i: int, end: int, follows: str) -> bool:
         return tag.startswith(("DT", "NN", "JJ", "PRP", "CD", "VBG")) or bool(kind)
     if follows == "kind":  # in the same place
         return sentence.tag(i - 1) == "IN" and tag == "NN"
-    if follows == "attribute":  # a file with a header
-        return sentence.tag(i - 1) in ("NN", "NNS") and before not in WORDS["nouns with"] and _is_noun_phrase(sentence, end)
     if follows == "past":  # of one subject: she never did
         verb = sentence.tag(end) in ("VBD", "VBN") or sentence.tag(i - 1) == "VBD"
         return verb and not any(sentence.tag(at) in ("VBZ", "VBP", "MD", "NNS", "NNPS") for at in sentence.clause(i - 1, -1))

@@ -44,7 +44,7 @@ class Genre(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     name: str
-    use: Literal["tuning", "gate", "unread", "held out", "language"]
+    use: Literal["tuning", "gate", "unread", "held out", "last", "language"]
     language: str
     license: str
     packages: list[Package]

@@ -156,7 +156,12 @@ CHANGES: list[tuple[str, Operator, str, str]] = [
     ("different", property_, "The mill was different in May.", "The mill was similar in May."),
     ("at once", phrase("adverb"), "It burned immediately.", "It burned eventually."),
     ("capitals", negation.taken_back, "Can’t she sell it?", "Can she sell it?"),
-    ("a year before our era", dates, "Rome was founded in 753 B.C. by two brothers.", "Rome was founded in 754 B.C. by two brothers."),
+    (
+        "a year before our era",
+        dates,
+        "Rome was founded in 753 B.C. by two brothers.",
+        "Rome was founded in 754 B.C. by two brothers.",
+    ),
     ("a round year", dates, "It was built in 2,500 BC by farmers.", "It was built in 2,400 BC by farmers."),
     ("a year of our era", dates, "He died in AD 81 of a fever.", "He died in AD 83 of a fever."),
     ("a century before it", dates, "It fell in the 5th century BCE.", "It fell in the 4th century BCE."),
