@@ -70,8 +70,8 @@ class RulesGenerator:
         *,
         filtered: bool = False,
     ) -> None:
-        """``contexts`` is the file of :mod:`factor_gen.generate.rules.contexts`; without one every substitute passes. All that can be
-        made is offered if a model's filter follows (``filtered``), which leaves little."""
+        """``contexts`` is the file of :mod:`factor_gen.generate.rules.contexts`; without one every substitute passes. If a
+        model's filter follows (``filtered``), which leaves little, all that can be made is offered."""
         self.settings = settings
         self._filtered = filtered
         self.types = types

@@ -35,7 +35,7 @@ _WHERE = (
     "between",
 )
 _CLIPPED = {"wo": "will", "ca": "can", "sha": "shall"}
-_PREDICATES = ("VBG", "VBN", "DT", "JJ", "NNP", "PRP$")
+_PREDICATES = ("VBG", "VBN", "DT", "JJ", "NN", "NNS", "NNP", "PRP$")
 _PRESENT = {"VBZ": ("NN", "NNP", "PRP"), "VBP": ("NNS", "PRP")}
 
 
@@ -117,7 +117,8 @@ def _forbidden(sentence: Sentence) -> Iterator[Edit]:
         ):
             continue
         is_verb = sentence.tag(i) == "VB" and sentence.tag(i + 1) == "NNP"  # Open Settings
-        is_verb |= sentence.tag(i + 1) in ("DT", "PRP$") and sentence.tokens[i + 1].text.islower()
+        is_verb |= sentence.tag(i + 1) in ("DT", "PRP$", "PRP") and sentence.tokens[i + 1].text.islower()
+        is_verb |= sentence.tag(i) == "VB" and sentence.tag(i + 1) in ("IN", "TO")  # Click on the button
         is_order = is_verb and not _is_argued(sentence, i) and sentence.words.isdisjoint({"and", "then", "or"})
         if is_order and not _later(sentence, i, WORDS["affirmed only"]):
             old = sentence.tokens[i].text
@@ -155,8 +156,8 @@ def _is_present(sentence: Sentence, i: int) -> bool:
         and base[0] not in WORDS["verbs without do"]
         and not sentence.kind_at(i)
         and inflect(base[0], tag) == word
-        and sentence.tag(i - 1) in _PRESENT[tag]
-        and sentence.tag(i + 1).startswith(("DT", "IN", "TO", "PRP", "JJ", "CD", "NNS", "NNP"))
+        and sentence.tag(i - 2 if sentence.word(i - 1) == "then" else i - 1) in _PRESENT[tag]
+        and sentence.tag(i + 1).startswith(("DT", "IN", "TO", "PRP", "JJ", "CD", "NNS", "NNP", "WRB", "WP"))
         and not any(sentence.tag(at) in FINITE for at in sentence.clause(i - 1, -1))
     )
 
