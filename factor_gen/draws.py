@@ -40,7 +40,8 @@ def reached(example: Example, goal: Goal) -> tuple[int, int, bool, int]:
     return number, min(len(left), goal.contradictions), is_sure, min(len({each.type for each in left}), goal.types)
 
 
-def _is_met(example: Example, goal: Goal) -> bool:
+def is_met(example: Example, goal: Goal) -> bool:
+    """Whether a draw ends the draws of its document."""
     return reached(example, goal) == (len(ALL_STAGES), goal.contradictions, True, goal.types)
 
 
@@ -57,7 +58,7 @@ class Again:
     def read(self, number: int) -> list[Example]:
         """The documents of a shard; DataError if a shard is not there, or damaged."""
         drawn = (each for each in self.last.stream(number) if _stage(each) not in _NONE_LEFT)
-        left = {each.doc_id: (each.spans, each.tried) for each in drawn if not _is_met(each, self.goal)}
+        left = {each.doc_id: (each.spans, each.tried) for each in drawn if not is_met(each, self.goal)}
         found = (each for each in (self.documents.stream(number) if left else ()) if each.doc_id in left and not each.unused)
         return [replace(each, draw=self.draw, spans=spans, tried=tried) for each in found for spans, tried in [left[each.doc_id]]]
 

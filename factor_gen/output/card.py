@@ -45,7 +45,7 @@ def dataset_card(settings: BuildSettings, provenance: Provenance, counts: Counts
             front_matter=_yaml(_front_matter(settings, counts)),
             source=_source(settings, provenance),
             audit=_audit(audit) if audit else None,
-            goal=goal_of(settings)[1],
+            goal=goal_of(settings).types,
             models=[(each["stage"], each["model"], each.get("revision", "")) for each in models(provenance.stages)],
             yaml=_yaml(provenance.settings),
             files=list(FILES),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -25,6 +26,17 @@ def example(candidates: Iterable[Candidate], doc_id: str = "a", completion: str 
 
 def chosen(examples: Iterable[Example], seed: int = 0, **settings: object) -> list[Chosen | Example]:
     return list(choose_rows(ChooseSettings(**settings), seed, examples))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("least_types", "is_sure"), [(1, True), (2, False)])
+def test_the_doubtful_are_taken_where_others_are_too_few(least_types: int, is_sure: bool) -> None:
+    doubtful = replace(candidate("It was.", "link"), doubtful=True)
+    (row,) = chosen([example([*(candidate(f"It is {n}.") for n in range(3)), doubtful])], min_types=least_types)
+    assert isinstance(row, Chosen)
+    assert (doubtful not in row.contradictions) is is_sure
+    (row,) = chosen([example([candidate("It is 1."), candidate("It is 2."), doubtful])])
+    assert isinstance(row, Chosen)
+    assert doubtful in row.contradictions
 
 
 @pytest.mark.parametrize("pick", ["balanced", "random"])

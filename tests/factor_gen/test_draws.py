@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from factor_gen.config import load_build
-from factor_gen.draws import Again, best_draws, goal_of, reached
+from factor_gen.draws import Again, Goal, best_draws, goal_of, is_met, reached
 from factor_gen.pipeline import Built, build
 from factor_gen.records import Candidate, Example
 from factor_gen.settings import BuildSettings, ChooseSettings, SelectSettings, TypesSettings
@@ -32,6 +32,15 @@ def example(doc_id: str, kinds: str, draw: int = 1, **keys: Any) -> Example:
     return Example(doc_id, "Before. ", f"Sentence {draw}.", candidates=found, draw=draw, **keys)
 
 
+GOAL = Goal(3, 2, 1)
+
+
+def with_doubt(doc_id: str, kinds: str, *doubtful: int) -> Example:
+    """The same, with those at the places ``doubtful`` that are."""
+    made = example(doc_id, kinds)
+    return replace(made, candidates=tuple(replace(each, doubtful=i in doubtful) for i, each in enumerate(made.candidates)))
+
+
 def folders(path: Path, *draws: Sequence[Example]) -> list[StageFolder]:
     found = [StageFolder(path / f"{number}-filter") for number, _ in enumerate(draws, start=1)]
     for folder, examples in zip(found, draws, strict=True):
@@ -43,16 +52,25 @@ def folders(path: Path, *draws: Sequence[Example]) -> list[StageFolder]:
     ("kinds", "met"), [("eep", True), ("eee", False), ("ep", False), ("eepP", True), ("eeP", False), ("", False), ("eepl", True)]
 )
 def test_three_contradictions_of_two_types_end_the_draws(kinds: str, met: bool) -> None:
-    assert (reached(example("d", kinds), (3, 2)) == (6, 3, 2)) is met
-    assert reached(example("d", kinds).drop("filter", "some reason"), (3, 2)) < (6, 0, 0)
+    assert is_met(example("d", kinds), GOAL) is met
+    assert reached(example("d", kinds).drop("filter", "some reason"), GOAL) < (6, 0, False, 0)
+
+
+def test_doubtful_contradictions_do_not_end_the_draws() -> None:
+    """Three that are sure, be they of one type, are better than three of two types with one that is not."""
+    sure, mixed, few = example("d", "eee"), with_doubt("d", "eep", 2), with_doubt("d", "eepp", 2, 3)
+    assert not is_met(mixed, GOAL)
+    assert not is_met(sure, GOAL)
+    assert reached(few, GOAL) == reached(mixed, GOAL) < reached(sure, GOAL) < reached(example("d", "eep"), GOAL)
+    assert is_met(with_doubt("d", "eepp", 3), GOAL)
 
 
 def test_what_is_wanted_follows_the_settings(tmp_path: Path) -> None:
     settings = load_build(write_corpus(tmp_path))
-    assert goal_of(settings) == (3, 2)
-    assert goal_of(replace(settings, choose=ChooseSettings(min_types=3))) == (3, 3)
-    assert goal_of(replace(settings, choose=ChooseSettings(contradictions=1))) == (1, 1)
-    assert goal_of(replace(settings, types=TypesSettings(types=("entity",)))) == (3, 1)
+    assert goal_of(settings) == (3, 2, 1)
+    assert goal_of(replace(settings, choose=ChooseSettings(min_types=3))) == (3, 3, 3)
+    assert goal_of(replace(settings, choose=ChooseSettings(contradictions=1))) == (1, 1, 1)
+    assert goal_of(replace(settings, types=TypesSettings(types=("entity",)))) == (3, 1, 1)
 
 
 def test_documents_without_a_row_come_back(tmp_path: Path) -> None:
@@ -68,7 +86,7 @@ def test_documents_without_a_row_come_back(tmp_path: Path) -> None:
         Example("a").drop("read", "the id of another document"),
     ]
     (folder,) = folders(tmp_path, last)
-    again = Again(read, folder, 2, (3, 2)).read(0)
+    again = Again(read, folder, 2, GOAL).read(0)
     goes_on = [(1, (0, 4, 5, 18), 1), (3, (0, 18), 2), (4, (), 3)]
     assert again == [replace(texts[place], draw=2, spans=spans, tried=tried) for place, spans, tried in goes_on]
 
@@ -83,7 +101,7 @@ def test_the_draw_that_got_furthest_is_kept(tmp_path: Path) -> None:
     ]
     second = [example("b", "eel", 2, lost={"no change": 2, "other": 1}), example("c", "e", 2), example("d", "eeee", 2)]
     third = [Example("c", draw=3).drop("select", "no other sentence"), example("d", "ep", 3)]
-    found = list(best_draws(folders(tmp_path, first, second, third), 1, (3, 2)))
+    found = list(best_draws(folders(tmp_path, first, second, third), 1, GOAL))
     assert [(each.doc_id, each.draw, each.draws) for each in found] == [
         ("a", 1, 1),
         ("b", 2, 2),

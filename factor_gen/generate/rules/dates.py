@@ -25,10 +25,11 @@ _CENTURY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)(?=[\s-]century)")
 _HOUR = re.compile(r"\b(1[0-2]|[1-9])(?=(?::\d\d)?\s?(?:a|p)\.?m)")
 _LENGTH = {month[:3]: days for month, days in zip(MONTHS, (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), strict=True)}
 _SETS = rows(DATA / "dates.tsv", 2)
+_TIMES = {word for members in _SETS for word in members} | {"night", "noon", "day"}
 _ERA = r"(?:BCE?|CE|AD|B\.\s?C\.(?:E\.)?|A\.\s?D\.|C\.E\.)"
 _IN_ERA = re.compile(rf"(?<![-–/\d])(\d[\d,]*)(?=\s{_ERA}(?!\w))|(?<=AD )\d+|(?<=A\.D\. )\d+")
 _NAMED = re.compile(rf"\s(?!{_ERA}(?!\w))[A-Z]")  # The Sunday Times, Black Friday Sale; not the 5th century BC
-_CITED = re.compile(r"[A-Z][\w.]+ \($|\([^()]*[A-Z][^()]*, (?:\d{4}[a-z]?, )*$")  # Farris (1983), (Adams, 1972, 1986)
+_CITED = re.compile(r"\((?:[^()]*[A-Z][^()]*, )?(?:\d{4}[a-z]?, )*$")  # Farris (1983), (Adams, 1972, 1986)
 _HALF_DAY = {"a.m.": "p.m.", "p.m.": "a.m.", "am": "pm", "pm": "am"}
 
 
@@ -73,6 +74,7 @@ def _changes(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
     if century:
         value = int(century.group(1))
         near = [each for each in (value - 2, value - 1, value + 1, value + 2) if 2 <= each <= 21]
+        near = [each for each in near if f"{each}{suffix(each)}" not in sentence.text]
         for new in _some(sentence, near, rng):  # none for the 24th, which is of fiction
             yield century.start(), century.end(), f"{new}{suffix(new)}"
     elif text.endswith("century") and text.split()[0] in ORDINALS[1:]:
@@ -151,10 +153,10 @@ def _month_or_day(sentence: Sentence, text: str, month: re.Match[str], rng: rand
 
 
 def _is_one_of_two(sentence: Sentence, entity: Entity) -> bool:
-    """Whether the day is joined to another, of which it is the one before or after: *Monday and Tuesday*."""
-    after = re.match(r" (?:and|or|to|through) (\w+)", sentence.text[entity.end :])
-    before = re.search(r"(\w+) (?:and|or|to|through) (?:on )?$", sentence.text[: entity.start])
-    return any(found is not None and found.group(1) in DAYS for found in (after, before))
+    """Whether the day or time is joined to another: *Monday and Tuesday*, *night and morning*."""
+    after = re.match(r" (?:and|or|to|through) (?:the )?(\w+)", sentence.text[entity.end :])
+    before = re.search(r"(\w+) (?:and|or|to|through) (?:on |the )?$", sentence.text[: entity.start])
+    return any(found is not None and found.group(1) in _TIMES for found in (after, before))
 
 
 def _of_a_set(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator[tuple[int, int, str]]:

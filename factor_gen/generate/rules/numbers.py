@@ -178,7 +178,8 @@ def _changed(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
     small = first.group().lower()
     words = {each.text.lower().split()[0] for each in sentence.entities if each.kind == entity.kind}
     if small in CARDINALS[1:]:  # "one" is a pronoun too often, and wants the singular
-        near = [each for each in _around(CARDINALS.index(small), 12, 3) if each and CARDINALS[each] not in words]
+        least = 1 + sentence.text[: entity.start].endswith("all ")  # not all two
+        near = [each for each in _around(CARDINALS.index(small), 12, 3) if each >= least and CARDINALS[each] not in words]
         for each in rng.sample(near, min(1 + _most(sentence), len(near))) if CARDINALS.index(small) < 12 else ():
             yield entity.start, entity.start + len(small), CARDINALS[each]
     elif small in TENS:

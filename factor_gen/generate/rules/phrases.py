@@ -53,8 +53,8 @@ def _phrase_fits(operator: str, sentence: Sentence, i: int, end: int, follows: s
         before in ("and", "or") and end == i + 1 and sentence.tag(i) == "RB"
     ):
         return False  # even after, at least once, together and simultaneously
-    if operator == "cause" and before in WORDS["focusing"]:
-        return False  # especially if, also because of
+    if operator == "cause" and (before in WORDS["focusing"] or (sentence.small[i] == "in" and "also" in sentence.words)):
+        return False  # especially if, also because of, in addition to ... also
     if follows == "clause" and sentence.small[i] != "because" and sentence.is_past:
         return False  # it closed unless it rained
     is_conceded = not WORDS["conceding"].isdisjoint(sentence.words)

@@ -11,7 +11,7 @@ import pytest
 from factor_gen.generate.rules import negation, phrases, pronouns
 from factor_gen.generate.rules.dates import dates
 from factor_gen.generate.rules.names import document_names, mapped_places, swapped_names
-from factor_gen.generate.rules.numbers import numbers
+from factor_gen.generate.rules.numbers import numbers, ordinals
 from factor_gen.generate.rules.sentence import Edit, Sentence
 from factor_gen.generate.rules.swaps import noun, property_
 from factor_gen.generate.rules.verbs import antonym
@@ -110,6 +110,15 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("a country and its city", mapped_places, "NAIROBI, May 3 (Reuters) - Kenya's bank sold it.", "sold"),
     ("a ticker", document_names, "Tarn Group's (TARN.O) mill closed.", "mill"),
     ("a cited year", dates, "The mill was studied twice (Tarn, 1972, 1986).", "198"),
+    ("a list of years", dates, "It is described by Tarn (1993, 1994, 1998).", "199"),
+    ("two centuries", dates, "In the 17th and 18th century it was sold.", "17th and 17th"),
+    ("night and morning", dates, "She prayed night and morning in 1921.", "evening"),
+    ("all three", numbers, "It visited all three towns in May.", "all two"),
+    ("what is especially so", phrase("cause"), "It is easy, especially if the mill is old.", "unless"),
+    ("half of a number", numbers, "It carried six and a half tons.", "eight and"),
+    ("a part", ordinals, "It was the 160th part of an inch.", "161st"),
+    ("solstices", dates, "It governs the December solstice.", "solstice"),
+    ("a sum", numbers, "Enter 12 * 100 in the form.", "15"),
     ("the year of a paper", dates, "It is described by Tarn (1983) and Vale.", "198"),
     ("a year to another", dates, "They fought from 405-406 CE in the hills.", "404"),
     ("a title and a name", swapped_names, "The Langobards under king Alboin invaded Italia.", "king Italia"),
