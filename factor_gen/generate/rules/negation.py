@@ -120,6 +120,7 @@ def _forbidden(sentence: Sentence) -> Iterator[Edit]:
         is_verb |= sentence.tag(i + 1) in ("DT", "PRP$", "PRP") and sentence.tokens[i + 1].text.islower()
         is_verb |= sentence.tag(i) == "VB" and sentence.tag(i + 1) in ("IN", "TO")  # Click on the button
         is_order = is_verb and not _is_argued(sentence, i) and sentence.words.isdisjoint({"and", "then", "or"})
+        is_order = is_order and not any(sentence.tag(at) in FINITE for at in sentence.clause(i + 1))  # Show Grid shows it
         if is_order and not _later(sentence, i, WORDS["affirmed only"]):
             old = sentence.tokens[i].text
             helper = "Do" if old[0].isupper() else "do"

@@ -12,9 +12,10 @@ from factor_gen.text.analysis import CARDINALS, DURATION, MONEY, NUMBER, ORDINAL
 _UNITS = LISTS["units of time"]
 _LEAST = re.compile(r"\b(?:least|most|over|than|under|to|within|about|almost|nearly)\s$")
 _NO_QUANTITY = re.compile(r",\s\d|\s?[*^+=]|\sand (?:a|an|one|three) (?:half|quarters?)\b")  # 4, 8; 2 + 3; six and a half
+_BOUND = re.compile(r"\bprior to $|\b(?!more |less |fewer |greater )\w+ than $")  # a limit that another may be as well
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _LARGEST_PERCENT = 100
-_MOST_DECADES = 20
+_MOST_DECADES = 9
 _MOST_LISTED = 12
 _BEFORE_LISTS = frozenset([":", "–", "—", "--", "(", "called", "named", "namely", "i.e.", "viz."])
 
@@ -22,9 +23,12 @@ _BEFORE_LISTS = frozenset([":", "–", "—", "--", "(", "called", "named", "nam
 def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """Quantities, money, percentages and durations: circumstances, how much or how long an event was, and no subject or object of
     it (section 3.1); the paper's prompt for entities leaves quantities alone (table 7)."""
+    if not WORDS["enough"].isdisjoint(sentence.words):
+        return  # where two are enough, so are three
     for entity in sentence.entities:
         if (
             entity.kind not in (NUMBER, MONEY, PERCENT, DURATION)
+            or _BOUND.search(sentence.text[: entity.start])
             or not sentence.is_free(entity.start, entity.end)
             or _is_converted(sentence, entity)
             or re.search(r"\d(?:[-–/]|,\s)$", sentence.text[: entity.start])
@@ -47,7 +51,7 @@ def _other_unit(sentence: Sentence, entity: Entity, rng: random.Random) -> Itera
         value = _value(entity.text)
         near = [_UNITS[each] for each in _around(_UNITS.index(unit), len(_UNITS), 1)]
         near = [each for each in near if each not in sentence.words]
-        if value is not None and value > _MOST_DECADES:  # more than people remember
+        if value is None or value > _MOST_DECADES:  # more than people count in decades
             near = [each for each in near if each != "decades"]
         for new in rng.sample(near, len(near)):
             yield edit("unit", CIRCUMSTANCE, (entity.end - len(unit), entity.end, new))
@@ -189,8 +193,10 @@ def _changed(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
 
 
 def _value(text: str) -> float | None:
-    match = _DIGITS.search(text)
-    return float(match.group().replace(",", "")) if match else None
+    match, word = _DIGITS.search(text), text.split(" ")[0].split("-")[0].lower()
+    if match is None:
+        return CARDINALS.index(word) + 1.0 if word in CARDINALS else None
+    return float(match.group().replace(",", ""))
 
 
 def other_number(old: str, more: bool, rng: random.Random, others: list[float], most: float | None = None) -> str | None:

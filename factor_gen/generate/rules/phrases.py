@@ -53,6 +53,10 @@ def _phrase_fits(operator: str, sentence: Sentence, i: int, end: int, follows: s
         before in ("and", "or") and end == i + 1 and sentence.tag(i) == "RB"
     ):
         return False  # even after, at least once, together and simultaneously
+    if sentence.small[i] in ("usually", "often", "frequently", "rarely") and "only" in sentence.words:
+        return False  # usually only one
+    if sentence.small[i] == "must" and "least" in sentence.small[:i]:
+        return False  # at least two must
     if operator == "cause" and (before in WORDS["focusing"] or (sentence.small[i] == "in" and "also" in sentence.words)):
         return False  # especially if, also because of, in addition to ... also
     if follows == "clause" and sentence.small[i] != "because" and sentence.is_past:
