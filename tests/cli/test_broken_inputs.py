@@ -468,4 +468,4 @@ def test_sound_texts_pass_and_show_their_beginning(tmp_path, capsys):
     output = capsys.readouterr().out
     assert "t.yaml: sound; 1 rows, 1 requests" in output
     assert "word word  ...'" in output
-    assert "sample_factor_perplexity: sound; 396 rows, 396 requests" in output
+    assert "sample_factor_perplexity: sound; 432 rows, 432 requests" in output

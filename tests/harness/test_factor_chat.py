@@ -262,7 +262,7 @@ def test_validate_shows_what_is_asked(capsys):
 
     assert main(["validate", TASK]) == 0
     shown = capsys.readouterr().out
-    assert "sample_factor_chat: sound; 396 rows, 1584 requests" in shown
+    assert "sample_factor_chat: sound; 432 rows, 1728 requests" in shown
     assert "Answer with one word, True or False." in shown
 
 

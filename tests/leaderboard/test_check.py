@@ -213,7 +213,7 @@ CASES = {
     "a row too many": (_rows(FACTOR, _one_more, rehash=True), "ROWS_DUPLICATE"),
     "a row of one's own": (_rows(FACTOR, _easier_document, rehash=True), "WRONG_DATA"),
     "a row that is not hashed": (_rows(FACTOR, _other_document), "SAMPLES_CHANGED"),
-    "another data file": (_metadata(FACTOR, data={"git_blob": "0" * 40, "rows": 396}), "WRONG_DATA"),
+    "another data file": (_metadata(FACTOR, data={"git_blob": "0" * 40, "rows": 432}), "WRONG_DATA"),
     "a limited run": (_result(lambda content: content["config"].update(limit=10)), "LIMIT_RUN"),
     "a part of the documents": (_result(lambda content: content["n-samples"][FACTOR].update(effective=10)), "LIMIT_RUN"),
     "a file less": (_remove_samples, "FILE_MISSING"),

@@ -113,7 +113,7 @@ def test_an_unknown_leaderboard_is_an_error():
     [
         ("certificate: any", "certifcate: any", "unknown key 'certifcate'; did you mean certificate?"),
         ("certificate: any", "certificate: some", "certificate is 'some'; expected none, any or published"),
-        ("documents: 396", "documents: many", "tasks.sample_factor.documents is 'many'; expected a whole number of 0 or more"),
+        ("documents: 432", "documents: many", "tasks.sample_factor.documents is 'many'; expected a whole number of 0 or more"),
         (
             "    headline: factor_acc",
             "    headlne: factor_acc",

@@ -50,9 +50,9 @@ def test_a_file_says_what_was_run(short_run):
     assert {"lm_eval", "suite", "transformers"} <= file.versions.keys()
     assert {each.task for each in file.tasks} == set(KINDS)
     task = file.task("sample_factor")
-    assert (task.limit, task.num_samples, task.effective, task.version) == (12, 396, 12, "1.0")
+    assert (task.limit, task.num_samples, task.effective, task.version) == (12, 432, 12, "1.0")
     assert task.samples is not None
-    assert task.metadata["data"]["rows"] == 396
+    assert task.metadata["data"]["rows"] == 432
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ def test_rules_of_the_working_folder_are_not_the_suites(honest: Path, tmp_path: 
     rules = tmp_path / "configs" / "leaderboard" / "rules"
     rules.mkdir(parents=True)
     own = (CONFIGS / "leaderboard" / "rules" / "sample.yaml").read_text()
-    (rules / "sample.yaml").write_text(own.replace("documents: 396", "documents: 7"))
+    (rules / "sample.yaml").write_text(own.replace("documents: 432", "documents: 7"))
     monkeypatch.chdir(tmp_path)
     shutil.copytree(honest, tmp_path / "submissions" / "one")
     assert build_site(tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache").models == 1
