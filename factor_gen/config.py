@@ -28,9 +28,6 @@ _NOT_IN_YAML = ("folder", "yamls", "contexts")
 _KEYS = (*(each.name for each in dataclasses.fields(BuildSettings) if each.name not in _NOT_IN_YAML), "include")
 _MAY_BE_EMPTY = ("name", "seed", "shard", "engine", "workers")
 _OF_A_MODEL = "is for the generator llm, and rules ask no model"
-_OF_SPACY = "is for the tagger spacy, and the tagger is pattern"
-_OF_ENGLISH = "is for English, and the corpus is in another language"
-_OF_A_DATASET = "is for a dataset, and corpus.path names files"
 _OF_A_TABLE = "is for tables, and a text file is one document without columns"
 
 
@@ -91,12 +88,12 @@ def _idle_keys(content: Mapping[str, Any], folder: Path) -> dict[tuple[str, str]
     if _value(content, "generate", "generator") == "rules":
         found |= {("generate", key): _OF_A_MODEL for key in ("judge", "prompts", "context")}
     if _value(content, "types", "tagger") in (None, "pattern"):
-        found["types", "model"] = _OF_SPACY
+        found["types", "model"] = "is for the tagger spacy, and the tagger is pattern"
     if _value(content, "corpus", "language") not in (None, ENGLISH):
-        found |= {("types", key): _OF_ENGLISH for key in ("tagger", "model")}
+        found |= {("types", key): "is for English, and the corpus is in another language" for key in ("tagger", "model")}
     path = _value(content, "corpus", "path")
     if isinstance(path, str) and _value(content, "corpus", "dataset") is None:
-        found |= {("corpus", key): _OF_A_DATASET for key in ("config", "split", "revision")}
+        found |= {("corpus", key): "is for a dataset, and corpus.path names files" for key in ("config", "split", "revision")}
         if is_text(folder, path):
             found |= {("corpus", key): _OF_A_TABLE for key in ("text", "id", "where")}
     return found

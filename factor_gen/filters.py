@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from factor_gen.records import COREFERENCE, Candidate, Example, last_words
-from factor_gen.settings import FilterSettings, FluencySettings, NliSettings
+from factor_gen.settings import OFF, FilterSettings, FluencySettings, NliSettings
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.packages import loading
 
@@ -39,25 +39,11 @@ class Filters:
     def fingerprint(self) -> Mapping[str, Any]:
         """The models by commit or content, the thresholds, and what the models compute in. Raises ModelError: a model cannot be
         had."""
-        nli, fluency = self._settings.nli, self._settings.fluency
-        found: dict[str, Any] = {"nli": "none", "fluency": "none"}
-        if nli is not None:
-            found["nli"] = {
-                **model_identity(nli.model, nli.revision),
-                "dtype": _DTYPE,
-                "threshold": nli.threshold,
-                "coreference": nli.coreference,
-                "context": nli.context,
-            }
-        if fluency is not None:
-            identity = model_identity(fluency.model, fluency.revision)
-            found["fluency"] = {
-                **identity,
-                "dtype": _DTYPE,
-                "margin": fluency.margin,
-                "best": fluency.best,
-                "context": fluency.context,
-            }
+        found: dict[str, Any] = {"nli": OFF, "fluency": OFF}
+        for name, keys in (("nli", ("threshold", "coreference", "context")), ("fluency", ("margin", "best", "context"))):
+            if (each := getattr(self._settings, name)) is not None:
+                own = {key: getattr(each, key) for key in keys}
+                found[name] = {**model_identity(each.model, each.revision), "dtype": _DTYPE, **own}
         return found
 
     def run(self, examples: Sequence[Example]) -> list[Example]:

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tqdm import tqdm
 
-from factor_gen.audit.classifier import classifier_scores
+from factor_gen.audit.baselines import classifier_scores, comparing, surface
 from factor_gen.audit.evaluate import evaluate, floor, folds
 from factor_gen.audit.flags import flag_rows, identity
 from factor_gen.audit.records import Audit, Distance, Scores
-from factor_gen.audit.visible import comparing, surface
 from factor_gen.audit.words import distance
 from factor_gen.choose import Chosen
 from factor_gen.records import Example

@@ -77,13 +77,11 @@ def _corrected(baselines: Sequence[Baseline]) -> list[Baseline]:
 def _by_document(outcomes: Sequence[Values], documents: Sequence[str]) -> tuple[Array, Array]:
     """Sums of values and numbers of rows: arrays (documents, outcomes)."""
     numbers = {document: number for number, document in enumerate(dict.fromkeys(documents))}
-    sums = np.zeros((len(numbers), len(outcomes)))
-    weights = np.zeros_like(sums)
-    for column, outcome in enumerate(outcomes):
-        for document, x in zip(documents, outcome, strict=True):
-            if x is not None:
-                sums[numbers[document], column] += x
-                weights[numbers[document], column] += 1
+    places = np.array([numbers[document] for document in documents], dtype=int)
+    values = np.array(outcomes, dtype=float).reshape(len(outcomes), len(documents)).T  # None becomes NaN
+    sums, weights = np.zeros((2, len(numbers), len(outcomes)))
+    np.add.at(sums, places, np.nan_to_num(values))
+    np.add.at(weights, places, ~np.isnan(values))
     return sums, weights
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from factor_gen.audit.flags import REPEATED, UNUSABLE, reasons
+from factor_gen.audit.flags import REPEATED, UNUSABLE, identity, reasons
 from factor_gen.audit.read import Benchmark
 from factor_gen.audit.words import final_mark, first_letter_is_capital, plain_signs
 from lm_factuality.benchmarks.factor.load import column_names
@@ -32,15 +32,14 @@ def fix_rows(rows: Sequence[Row]) -> Fixed:
     mended: Counter[str] = Counter()
     dropped: Counter[str] = Counter()
     kept: list[tuple[int, Row]] = []
-    seen: set[tuple[str, tuple[str, ...]]] = set()
+    seen = set()
     for index, row in enumerate(rows):
         fixed, changes = fix_row(row)
-        identity = (fixed.prefix.strip(), tuple(sorted(fixed.choices)))
-        reason = next((each for each, _ in reasons(fixed) if each in UNUSABLE), REPEATED if identity in seen else None)
-        if reason:
+        repeated = REPEATED if identity(fixed) in seen else None
+        if reason := next((each for each, _ in reasons(fixed) if each in UNUSABLE), repeated):
             dropped[reason] += 1
             continue
-        seen.add(identity)
+        seen.add(identity(fixed))
         mended.update(changes)
         kept.append((index, fixed))
     rows_kept, indices = tuple(row for _, row in kept), tuple(index for index, _ in kept)
@@ -53,12 +52,9 @@ def fix_row(row: Row) -> tuple[Row, list[str]]:
         return row, []
     changes = []
     for reason, mend in _MENDS.items():
-        fixed = mend(row)
-        if fixed != row:
-            changes.append(reason)
-            row = fixed
-    checked = make_row(row.location, row.doc_id, row.prefix, row.choices, row.gold, row.error_types)
-    return checked, changes
+        before, row = row, mend(row)
+        changes += [reason] if row != before else []
+    return make_row(row.location, row.doc_id, row.prefix, row.choices, row.gold, row.error_types), changes
 
 
 def _single_spaces(row: Row) -> Row:

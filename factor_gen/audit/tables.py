@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from factor_gen.audit.audit import audit_rows
+from factor_gen.audit.baselines import CENTRAL
 from factor_gen.audit.fix import Fixed
 from factor_gen.audit.records import (
     COUNTED,
@@ -20,13 +21,11 @@ from factor_gen.audit.records import (
     Audit,
     Baseline,
 )
-from factor_gen.audit.visible import CENTRAL
 from lm_factuality.benchmarks.declaration import Table
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.console import interval, shown
 
 _PLACES = 3  # locations that a reason names
-_TOO_FEW = "too few documents to tell"
 
 
 def conclusion(audit: Audit, name: str) -> list[str]:
@@ -114,8 +113,9 @@ def shape_table(audit: Audit, by_rule: Mapping[str, int] | None = None, judged: 
     (``judged`` are pairs of rule and judge)."""
     told = [(rule, kind) for rule, kind in judged if kind]
     found = {"here": audit.types, "by rule": by_rule or {}, "by judge": Counter(kind for _, kind in told)}
+    apart = audit.distance.mean, audit.distance.deviation
     sources = {name: counts for name, counts in found.items() if counts or name == "here"}
-    means = [f"{mean:.1f} ± {spread:.1f}" if math.isfinite(mean) else "-" for mean, spread in (_distance(audit), *DISTANCES)]
+    means = [f"{mean:.1f} ± {spread:.1f}" if math.isfinite(mean) else "-" for mean, spread in (apart, *DISTANCES)]
     rows = [("edit distance (words)", means[0], *[""] * (len(sources) - 1), *means[1:])]
     for kind in dict.fromkeys((*TYPES, *audit.types)) if any(sources.values()) else ():
         here = [counts.get(kind, 0) / sum(counts.values()) if counts else math.nan for counts in sources.values()]
@@ -126,10 +126,6 @@ def shape_table(audit: Audit, by_rule: Mapping[str, int] | None = None, judged: 
     notes += [f"judge and rule agree on {agree} of {len(told)}; unscored: {len(judged) - len(told)}"] if judged else []
     title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
     return Table(title, ("", *(f"#{name}" for name in (*sources, *FILES))), tuple(rows), tuple(notes))
-
-
-def _distance(audit: Audit) -> tuple[float, float]:
-    return audit.distance.mean, audit.distance.deviation
 
 
 def property_table(audit: Audit, judge: str, rows: int) -> Table:
@@ -186,7 +182,7 @@ def verdict(baseline: Baseline) -> str:
     if baseline.corrected is None:
         return "not counted"
     if math.isnan(baseline.corrected):
-        return _TOO_FEW
+        return "too few documents to tell"
     if not baseline.is_above_chance:
         return f"not above chance, {_p(baseline)}"
     over = f"above chance by {100 * baseline.effect:.1f} points, {_p(baseline)}"

@@ -68,9 +68,9 @@ def audit(parsed: argparse.Namespace) -> int:
 
 def _types(benchmark: Benchmark, found: Audit, judged: Sequence[tuple[str, str, str | None]]) -> Table:
     from factor_gen.audit.tables import shape_table
-    from factor_gen.audit.types import type_of
     from factor_gen.settings import TypesSettings
     from factor_gen.text import load_tagger
+    from factor_gen.types import type_of
 
     rule = partial(type_of, tagger=load_tagger(TypesSettings()))
     rows = tqdm([row for row in benchmark.rows if not row.problem], desc="types", delay=2, leave=False)

@@ -15,9 +15,8 @@ from typing import Any
 import yaml
 
 from factor_gen.audit.audit import audit_rows
-from factor_gen.audit.classifier import CLASSIFIER
+from factor_gen.audit.baselines import CENTRAL, CLASSIFIER
 from factor_gen.audit.read import read_benchmark
-from factor_gen.audit.visible import CENTRAL
 from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing, spaces_before_punctuation
 from lm_factuality.ground.files import write_text
 from lm_factuality.harness.samples import read_samples

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from factor_gen.audit.audit import audit_rows
+from factor_gen.audit.baselines import CENTRAL
 from factor_gen.audit.read import read_benchmark
-from factor_gen.audit.visible import CENTRAL
 from lm_factuality.benchmarks import find_source
 from lm_factuality.benchmarks.factor import metrics as known
 from lm_factuality.report.build import build_report

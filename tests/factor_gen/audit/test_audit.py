@@ -13,13 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from factor_gen.audit.audit import audit_rows
-from factor_gen.audit.classifier import CLASSIFIER
+from factor_gen.audit.baselines import CENTRAL, CLASSIFIER, comparing, surface
 from factor_gen.audit.evaluate import evaluate
 from factor_gen.audit.fix import fix_rows
 from factor_gen.audit.read import read_benchmark
 from factor_gen.audit.records import COUNTED, LEAST_EFFECT, Audit
 from factor_gen.audit.tables import baseline_table, conclusion, shape_table
-from factor_gen.audit.visible import CENTRAL, comparing, surface
 from factor_gen.surface import STATISTICS, Ledger
 from lm_factuality.benchmarks.factor.rows import Row, make_row
 from tests.factor_gen.audit.rows import Change, on_false, on_true, row, synthetic

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from factor_gen.audit.types import type_of
 from factor_gen.settings import TypesSettings
 from factor_gen.text import load_tagger
+from factor_gen.types import type_of
 
 TRUE = "After completing his term, he became Chief Justice of Nauru and Tuvalu in 1985."
 

@@ -1,23 +1,58 @@
-"""A classifier that sees one completion at a time: what can be learned of true ones from other documents' rows."""
+"""The blind baselines: properties of a choice, its place, how choices compare with each other, and a classifier that sees one
+completion at a time, which learns what true ones have in common from other documents' rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from factor_gen.audit.records import LEARNED, Scores
+from factor_gen.audit.records import COMPARES, LEARNED, SURFACE, Scores
+from factor_gen.audit.words import summed_distances
 from factor_gen.surface import STATISTICS
-from lm_factuality.benchmarks.factor.rows import Row
+from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing
 from lm_factuality.ground.packages import need
 
 CLASSIFIER = "classifier"
+CENTRAL = "most central (least summed edit distance)"
 
 _WORD = r"\w+|[^\w\s]"
 _BUCKETS = 2**18  # for words and for characters each
 _STRENGTH = 0.03  # scikit-learn's C
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def surface(rows: Sequence[Row]) -> Iterator[Scores]:
+    """Most and least of every statistic, first and last in sorted order, and each place in the file where choices have places. In
+    the authors' columns they have none: the true completion has its own, and whoever asks a model shuffles the choices."""
+    for name, statistic in STATISTICS.items():
+        values = [[statistic(choice) for choice in row.choices] for row in rows]
+        yield Scores(f"most {name}", SURFACE, values)
+        yield Scores(f"least {name}", SURFACE, [_negative(each) for each in values])
+    ranks = [_ranks(row) for row in rows]
+    yield Scores("first in sorted order", SURFACE, [_negative(each) for each in ranks])
+    yield Scores("last in sorted order", SURFACE, ranks)
+    if len({row.gold for row in rows}) > 1:
+        for place in range(max(len(row.choices) for row in rows)):
+            sizes = [len(row.choices) for row in rows]
+            picked = [[float(index == place) for index in range(size)] if place < size else None for size in sizes]
+            yield Scores(f"choice {place + 1} in the file", SURFACE, picked)
+
+
+def comparing(rows: Sequence[Row]) -> Iterator[Scores]:
+    """What comparing the choices of a row finds; spaces before punctuation, which are counted elsewhere, taken away."""
+    clean = [normalise_spacing(row).choices for row in rows]
+    yield Scores(CENTRAL, COMPARES, [_negative(summed_distances(choices)) for choices in clean])
+
+
+def _negative(values: Sequence[float]) -> list[float]:
+    return [-value for value in values]
+
+
+def _ranks(row: Row) -> list[float]:
+    order = {text: float(rank) for rank, text in enumerate(sorted(set(row.choices)))}
+    return [order[choice] for choice in row.choices]
 
 
 def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> Scores:
