@@ -6,16 +6,17 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from factor_gen.audit.records import TYPE_WORDS
 from factor_gen.language import ENGLISH
 from factor_gen.records import CIRCUMSTANCE, COREFERENCE, ENTITY, LINK, PREDICATE, Example
 from factor_gen.settings import TypesSettings
 from factor_gen.text import Analysis, Tagger, Token, load_tagger
 from factor_gen.text.analysis import DATE, DURATION, MONEY, NAMES, NATIONALITY, NUMBER, PERCENT, PLACE, TIME
 from factor_gen.text.lists import DATA, entries, fingerprint
+from lm_factuality.ground.packages import load_yaml
 
 _OF_CIRCUMSTANCE = frozenset([PLACE, DATE, TIME, DURATION, NUMBER, MONEY, PERCENT])
 _PRONOUNS = ("PRP", "PRP$")
+_WORDS = {name: frozenset(words) for name, words in load_yaml(__package__, "types.yaml").items()}
 _SMALL = ("DT", "IN", "TO", "CC", ".", ",", ":", "POS", "''", "``")  # articles, prepositions and marks that an edit takes along
 
 
@@ -77,7 +78,7 @@ def type_of(completion: str, contradiction: str, tagger: Tagger) -> str:
     old = [place for start, end, _, _ in spans for place in range(start, end)]
     new = [place for _, _, start, end in spans for place in range(start, end)]
     before, after = [texts[0].tokens[place] for place in old], [texts[1].tokens[place] for place in new]
-    negations = [sum(token.text.lower() in TYPE_WORDS["negations"] for token in tokens) for tokens in (before, after)]
+    negations = [sum(token.text.lower() in _WORDS["negations"] for token in tokens) for tokens in (before, after)]
     if negations[0] != negations[1]:
         return PREDICATE
     if _are_links(before) or _are_links(after):
@@ -104,18 +105,16 @@ def _is_predicate(text: Analysis, place: int) -> bool:
         return False
     words = [token.text.lower() for token in text.tokens[max(0, place - 2) : place]]
     is_stated = (
-        tag.startswith("JJ")
-        and not TYPE_WORDS["copulas"].isdisjoint(words)
-        and not (following and following[0].tag.startswith("NN"))
+        tag.startswith("JJ") and not _WORDS["copulas"].isdisjoint(words) and not (following and following[0].tag.startswith("NN"))
     )
     return tag.startswith(("VB", "MD")) or is_stated
 
 
 def _is_circumstance(text: Analysis, place: int) -> bool:
     token = text.tokens[place]
-    if token.tag.startswith(("RB", "CD")) or token.text.lower() in TYPE_WORDS["times"]:
+    if token.tag.startswith(("RB", "CD")) or token.text.lower() in _WORDS["times"]:
         return True
     entity = next((each for each in text.entities if each.start <= token.start < each.end), None)
     if entity is None or entity.kind in {*NAMES, NATIONALITY} - {PLACE}:
         return False
-    return entity.kind != PLACE or not TYPE_WORDS["prepositions"].isdisjoint(text.text[: entity.start].lower().split()[-1:])
+    return entity.kind != PLACE or not _WORDS["prepositions"].isdisjoint(text.text[: entity.start].lower().split()[-1:])

@@ -19,7 +19,6 @@ FILES: Sequence[str] = _TABLES["files"]  # those published, of which the paper m
 PROPERTIES: Mapping[str, Sequence[float]] = _TABLES["properties"]
 DISTANCES: Sequence[tuple[float, float]] = _TABLES["distances"]
 TYPES: Mapping[str, Sequence[float]] = _TABLES["types"]
-TYPE_WORDS: Mapping[str, frozenset[str]] = {name: frozenset(words) for name, words in _TABLES["type_words"].items()}
 
 COUNTED = (SURFACE, LEARNED)
 TESTED = (COUNTED, (COMPARES,))  # the families whose p is corrected, together for their number
