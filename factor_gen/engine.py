@@ -84,7 +84,6 @@ _given: list[tuple[BuildSettings, Opener]] = []
 
 
 def _start(settings: BuildSettings, opener: Opener) -> None:
-    """What a process does first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent ends the others in order
     _given.append((settings, opener))
     threading.Thread(target=_end_with_parent, daemon=True).start()

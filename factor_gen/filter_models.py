@@ -3,8 +3,7 @@ and the mean log-likelihood of a sentence without its prefix, log p(c) / |c|.
 
 Texts of like length are computed together, so that little is computed on padding; and everywhere in float32, so that a score is
 the same in whatever batch. In bfloat16 a score can be off by 0.01 and more, another way in each batch, beside a margin of 0.2:
-which contradictions pass would depend on the machine, and on what else the shard holds.
-"""
+which contradictions pass would depend on the machine, and on what else the shard holds."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -163,7 +163,6 @@ def _saved(path: Path) -> Any:
 
 
 def _change(found: Any, about: Mapping[str, Any]) -> str:
-    """Which settings changed."""
     if not isinstance(found, Mapping) or not isinstance(found.get("settings"), Mapping):
         return "its folder does not say what it was made with"
     old, new = found["settings"], about["settings"]

@@ -43,7 +43,6 @@ def build(parsed: argparse.Namespace) -> int:
 
 
 def _next(settings: BuildSettings, parsed: argparse.Namespace, is_whole: bool) -> list[str]:
-    """What to type after a build."""
     out = shlex.quote(str(parsed.out))
     if not is_whole:
         return [f"Stopped after {parsed.until}; its shards are in {parsed.out / 'stages'}. To continue, leave out --until."]

@@ -1,7 +1,5 @@
-"""What a tagger says of a text: its tokens with their parts of speech, and the names, dates and quantities in it.
-
-Dates, times, durations and quantities are found by the expressions in ``times.tsv``.
-"""
+"""What a tagger says of a text: its tokens with their parts of speech, and the names, dates and quantities in it. Dates,
+times, durations and quantities are found by the expressions in ``times.tsv``."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -79,7 +77,6 @@ class Tagger(Protocol):
 
 @cache
 def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """What each expression of the list finds, and the expression."""
     parts: dict[str, str] = {}
     found = []
     for name, pattern in rows(DATA / "times.tsv", 2):

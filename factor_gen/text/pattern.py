@@ -1,7 +1,6 @@
 """The tagger that needs no model: TextBlob's pattern tagger on our tokens, and names by shape and list.
 
-Rules mend what TextBlob gets wrong most often: verbs taken for nouns and the other way round.
-"""
+Rules mend what TextBlob gets wrong most often: verbs taken for nouns and the other way round."""
 
 import re
 from collections.abc import Mapping, Sequence
