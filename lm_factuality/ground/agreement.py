@@ -81,7 +81,6 @@ def agreeing(answers: Answers) -> float:
 
 
 def ratio(sums: Sequence[float]) -> float:
-    """The first sum over the second."""
     return sums[0] / sums[1] if sums[1] else math.nan
 
 

@@ -53,7 +53,6 @@ def percent(value: float | None) -> str:
 
 
 def interval(ends: Sequence[float | None] | None, form: str = ".1%") -> str:
-    """An interval of a table."""
     return " - ".join(shown(end, form) for end in ends) if ends and not any(shown(end) == "-" for end in ends) else "-"
 
 

@@ -135,8 +135,7 @@ def scatter(
         _draw(axes, [(point.x, point.y) for point in members], group, color=colour, marker=marker, **line)
     if by_size:
         _size_axis(axes)
-    axes.set_xlabel(x_label)
-    axes.set_ylabel(y_label)
+    axes.set(xlabel=x_label, ylabel=y_label)
     axes.margins(0.16)
     if diagonal:
         axes.axline((0, 0), slope=1, **_REFERENCE)

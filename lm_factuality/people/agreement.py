@@ -153,7 +153,6 @@ def _cells(key: Key, people: Sequence[str], about: tuple[str, str], looked: Sequ
 
 
 def _share(values: Iterable[tuple[_Looked, float]]) -> Measure:
-    """The mean of what items have, by their weights."""
     rows = [(each.entry, value) for each, value in values]
     return share([(entry.weight * value, entry.weight) for entry, value in rows], [entry.cluster for entry, _ in rows], ratio)
 

@@ -40,7 +40,6 @@ Address = IPv4Address | IPv6Address
 Endpoint = tuple[Address, int]
 
 _NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: the IPv4 address is the last 32 bits
-_6TO4 = IPv6Network("2002::/16")  # RFC 3056: the IPv4 address is the 32 bits after the prefix
 # Not public, yet not private for every supported version of the ipaddress module.
 _SPECIAL: dict[IPv4Network | IPv6Network, str] = {ip_network(text): why for text, why in TABLES["special_networks"].items()}
 
@@ -124,14 +123,9 @@ def links_in(text: str) -> tuple[str, ...]:
 
 def collect_links(entries: Iterable[str]) -> Links:
     """The links in entries of ``ref``."""
-    urls: dict[str, None] = {}
-    not_links: dict[str, None] = {}
-    for entry in entries:
-        found = links_in(entry)
-        urls.update(dict.fromkeys(found))
-        if not found and entry.strip():
-            not_links[_USER.sub("//...@", entry)] = None
-    return Links(tuple(urls), tuple(not_links))
+    found = {entry: links_in(entry) for entry in entries}
+    not_links = (_USER.sub("//...@", entry) for entry, urls in found.items() if not urls and entry.strip())
+    return Links(tuple(dict.fromkeys(url for urls in found.values() for url in urls)), tuple(dict.fromkeys(not_links)))
 
 
 def read_urls(path: Path) -> list[str]:
@@ -171,11 +165,7 @@ def why_forbidden(address: Address) -> str | None:
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return "IPv4-mapped"
-        embedded = None
-        if address in _NAT64:
-            embedded = IPv4Address(int(address) & 0xFFFFFFFF)
-        elif address in _6TO4:
-            embedded = address.sixtofour
+        embedded = IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else address.sixtofour
         if embedded is not None:
             return f"{why} inside IPv6" if (why := why_forbidden(embedded)) else None
     for network, why in _SPECIAL.items():

@@ -70,13 +70,12 @@ def _kind(headers: Mapping[str, str], body: bytes) -> str:
         return kind
     if _HTML.search(start):
         return "html"
+    is_text = b"\0" not in start
     try:
         start.decode("utf-8")
     except UnicodeDecodeError as error:
-        is_text = error.start > len(start) - 4  # a character cut in two by the slice
-    else:
-        is_text = True
-    if not is_text or b"\0" in start:
+        is_text = is_text and error.start > len(start) - 4  # a character cut in two by the slice
+    if not is_text:
         raise Dead("not text", "its content has no named type and is neither HTML, text nor PDF", status=200)
     return "plain"
 
