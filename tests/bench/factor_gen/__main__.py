@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "genres", "yield, bad contradictions, edits and blind floors over genres of Debian's texts"
     )
     genres.add_argument("--folder", type=Path, default=Path("results/genres"), help="texts and builds (default %(default)s)")
-    uses = ("tuning", "gate", "unread", "held out", "language", "all")
+    uses = ("tuning", "gate", "unread", "held out", "last", "language", "all")
     genres.add_argument("--use", choices=uses, default="gate", help="which genres (default gate)")
     genres.add_argument("--genre", nargs="+", default=[], metavar="NAME", help="these instead")
     genres.add_argument("--model", help="a causal model: builds with it as the fluency filter, too")
