@@ -7,7 +7,9 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
+from tests.bench.factor_gen.genre_texts import Use
 from tests.bench.timing import Record, run_parts
 
 
@@ -55,8 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "genres", "yield, bad contradictions, edits and blind floors over genres of Debian's texts"
     )
     genres.add_argument("--folder", type=Path, default=Path("results/genres"), help="texts and builds (default %(default)s)")
-    uses = ("tuning", "gate", "unread", "held out", "last", "language", "all")
-    genres.add_argument("--use", choices=uses, default="gate", help="which genres (default gate)")
+    genres.add_argument("--use", choices=(*get_args(Use), "all"), default="gate", help="which genres (default gate)")
     genres.add_argument("--genre", nargs="+", default=[], metavar="NAME", help="these instead")
     genres.add_argument("--model", help="a causal model: builds with it as the fluency filter, too")
     genres.add_argument("--before", metavar="REVISION", help="build with the checkout of this revision, too")

@@ -25,6 +25,7 @@ _PARAGRAPHS = {"p", "para", "dd", "dt", "li", "title", "h1", "h2", "h3", "h4", "
 _HEADINGS = {"h1", "h2", "h3", "title"}
 _SKIPPED = {"pre", "table", "nav", "script", "style", "footer", "form", "screen", "code-block", "info", "media", "header"}
 _SKIPPED_CLASSES = re.compile(r"\b(?:toc|navheader|navfooter|docnav|related|sphinxsidebar|footer|headerlink|sidebar|para-code)\b")
+Use = Literal["tuning", "gate", "unread", "held out", "last", "language"]
 _QUOTED = r'(?:message|story)\s*=\s*_\s*"((?:[^"]|"")*)"'
 
 
@@ -44,7 +45,7 @@ class Genre(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     name: str
-    use: Literal["tuning", "gate", "unread", "held out", "last", "language"]
+    use: Use
     language: str
     license: str
     packages: list[Package]

@@ -11,6 +11,7 @@ import zlib
 import pytest
 
 from lm_factuality.ground.errors import DataError
+from tests.bench.factor_gen.__main__ import main
 from tests.bench.factor_gen.genre_texts import _READERS, Genre, Genres, Package, draw, load_genres, unpacked
 from tests.bench.factor_gen.genres import Contradiction, _record, blind_floor, build, read_labels, write_sheet
 
@@ -65,15 +66,23 @@ def test_the_genres_are_enough_pinned_and_free():
     genres = load_genres().genres
     assert sum(each.use == "gate" for each in genres) >= 8
     assert sum(each.use == "held out" for each in genres) == 10
+    assert sum(each.use == "last" for each in genres) == 9
     assert len({each.name for each in genres}) == len(genres)
     packages = {
         use: {package.name for each in genres if each.use == use for package in each.packages}
-        for use in ("tuning", "gate", "unread", "held out")
+        for use in ("tuning", "gate", "unread", "held out", "last")
     }
     assert sum(map(len, packages.values())) == len(set().union(*packages.values()))  # none has two uses
     for each in genres:
         assert each.license
         assert all(re.fullmatch("[0-9a-f]{64}", package.sha256) and package.version for package in each.packages)
+
+
+@pytest.mark.parametrize("use", [*sorted({each.use for each in load_genres().genres}), "all"])
+def test_every_use_can_be_asked_for(use, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["genres", "--use", use, "--help"])
+    assert stopped.value.code == 0, capsys.readouterr().err
 
 
 def test_documents_are_drawn_by_their_ids(tmp_path):
