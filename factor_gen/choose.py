@@ -5,8 +5,7 @@ contradictions look could tell one from the other: numbers that were edited have
 So by default the choice is ``balanced``: rows are made one after the other, and of all ways to make a row the one is taken after
 which the true completions and the contradictions of all rows so far, as two heaps of words, differ the least. In a linear
 classifier that sees one completion at a time, the sum of these differences is the gradient at zero: where it vanishes there is
-nothing to learn. All sums are of whole numbers, so that they come out the same on every machine.
-"""
+nothing to learn. All sums are of whole numbers, so that they come out the same on every machine."""
 
 import math
 import random

@@ -1,8 +1,7 @@
 """Drawing again: sentences of a document are tried one after the other, until one gives enough contradictions; the best is kept.
 
 A draw is a pass of the stages ``select`` to ``filter``; the second sees the documents alone that the first left without a row of
-two types, and so on. What a draw does depends on the seed and the document alone.
-"""
+two types, and so on. What a draw does depends on the seed and the document alone."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -66,8 +65,7 @@ class Again:
 def best_draws(folders: Sequence[StageFolder], shards: int, goal: Goal) -> Iterator[Example]:
     """Each document once, by the draw of it that got furthest, the first of several; ``folders`` hold a draw each.
 
-    ``draws`` is how many were made of it; ``lost`` counts those of all, and candidates are of the one that is kept.
-    """
+    ``draws`` is how many were made of it; ``lost`` counts those of all, and candidates are of the one that is kept."""
     for number in range(shards):
         first, *others = (folder.stream(number) for folder in folders)
         heads = [next(each, None) for each in others]

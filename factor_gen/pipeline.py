@@ -66,12 +66,9 @@ def build(
     """Builds the benchmark in ``out``, from what an earlier build left in ``out/stages`` as far as its settings are the same.
 
     ``restart`` throws that away first. ``until`` names the last stage to run. ``command`` is what the manifest says to type to
-    build it again. The files are the same bytes however often the build was stopped, and for every engine.
-
-    Raises:
-        ConfigError: settings that cannot be used.
-        DataError: another build at work in ``out``; a corpus that cannot be read, a stage that failed on a shard (StageFailed),
-            no row in the end, or a file in ``out`` that no build wrote where a file of the benchmark is to go.
+    build it again. The files are the same bytes however often the build was stopped, and for every engine. Raises ConfigError:
+    settings that cannot be used; DataError: another build at work in ``out``; a corpus that cannot be read, a stage that failed
+    on a shard (StageFailed), no row in the end, or a file in ``out`` that no build wrote where a file of the benchmark is to go.
     """
     check_stage(until, ALL_STAGES)
     wanted = ALL_STAGES[1 : ALL_STAGES.index(until) + 1]

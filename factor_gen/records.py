@@ -29,8 +29,7 @@ class Candidate:
     ``edit`` is the change as ``old -> new``, several joined by ``; ``. ``generator`` says what made it (``rules/number``,
     ``llm``). The filters add ``contradiction``, the NLI model's probability, and ``fluency``, its mean log-likelihood minus the
     original's in nats a token; and ``rejected``, why it may not be chosen (empty: it may). One that is ``doubtful`` comes of a
-    rule that is wrong oftener than others, and is chosen only where there are not enough of these.
-    """
+    rule that is wrong oftener than others, and is chosen only where there are not enough of these."""
 
     text: str
     type: str
@@ -55,11 +54,10 @@ class Example:
     has something to edit for. ``lost`` counts by reason what a generator wrote and could not be used. ``unused`` says why no row
     comes of the document, as ``stage: reason``; later stages pass such an example on as it is, without its texts.
 
-    ``draw`` numbers the sentences that are drawn from a document, from 1; ``draws`` is how many were, once all are.
-    ``spans`` is where the document's sentences begin and end, in turns; ``tried`` says how many of them were looked at, in the
-    order of the draws, so that the next draw goes on there. ``repeated`` is where, in a document as it was read, sentences begin
-    that one before it has too.
-    """
+    ``draw`` numbers the sentences that are drawn from a document, from 1; ``draws`` is how many were, once all are. ``spans`` is
+    where the document's sentences begin and end, in turns; ``tried`` says how many of them were looked at, in the order of the
+    draws, so that the next draw goes on there. ``repeated`` is where, in a document as it was read, sentences begin that one
+    before it has too."""
 
     doc_id: str
     prefix: str = ""

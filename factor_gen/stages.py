@@ -3,8 +3,7 @@ libraries that it needs.
 
 The stages in order: ``read`` (documents out of the corpus), ``select``, ``types``, ``generate``, ``filter``; each works on a
 shard, a few hundred consecutive documents, without knowing the others, so that shards can be made anywhere and again. ``choose``
-goes through all shards in order.
-"""
+goes through all shards in order."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -29,8 +28,7 @@ _OF_THE_END = ("rapidfuzz", "sklearn")  # what choosing, counting and auditing n
 class Stage(Protocol):
     """Examples in, the same number of examples out, in order; ``Example.unused`` says which are done with.
 
-    What comes out depends on ``fingerprint``, the seed and each document alone, never on the other examples of the shard.
-    """
+    What comes out depends on ``fingerprint``, the seed and each document alone, never on the other examples of the shard."""
 
     @property
     def name(self) -> str: ...
@@ -53,11 +51,8 @@ def check_stage(name: str, known: Sequence[str]) -> None:
 
 
 def open_stage(settings: BuildSettings, name: str) -> Stage:
-    """The stage ``name``, ready to run.
-
-    Raises:
-        ConfigError: no such stage, a package that isn't installed, or settings that the stage refuses.
-    """
+    """The stage ``name``, ready to run. Raises ConfigError: no such stage, a package that isn't installed, or settings that the
+    stage refuses."""
     check_stage(name, STAGES)
     language = settings.corpus.language
 
@@ -96,11 +91,8 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
 
 
 def check_packages_of_the_end() -> None:
-    """Sees that the packages are there which the choice and the files need, before hours are spent on what comes first.
-
-    Raises:
-        ConfigError: one is not installed.
-    """
+    """Sees that the packages are there which the choice and the files need, before hours are spent on what comes first. Raises
+    ConfigError: one is not installed."""
     for name in _OF_THE_END:
         if find_spec(name) is None:
             raise missing_package(ModuleNotFoundError(name=name), "the stage choose")

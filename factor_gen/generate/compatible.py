@@ -1,8 +1,7 @@
 """Changes after which both sentences may be true: no contradictions, whatever a word list or a model says.
 
-What a comparator leaves open (*over 200*, *over 300*), a time or place within the other (a day in its month, Wales in Britain), a
-pronoun that means nobody in particular, a number or day that is part of a name. An NLI model passes many of these.
-"""
+What a comparator leaves open (*over 200*, *over 300*), a time or place within the other (a day in its month, Wales in Britain),
+a pronoun that means nobody in particular, a number or day that is part of a name. An NLI model passes many of these."""
 
 import re
 from collections.abc import Callable, Mapping

@@ -15,12 +15,10 @@ from factor_gen.stages import ALL_STAGES
 class Counts:
     """Counts so far: of documents, rows, and
 
-    ``unused``     documents by (stage, reason);
-    ``generated``  candidates by (type, generator);
-    ``rejected``   candidates by what a filter says of them, and ``lost`` what could not be used as it was written, by reason;
-    ``chosen``     contradictions by type; ``row_types`` rows by their number of types; ``distances`` contradictions by the words
-                   between them and their original;
-    ``draws``      documents by the sentences that were drawn from them, and ``drawn`` rows by the draw that gave them.
+    ``unused``     documents by (stage, reason); ``generated``  candidates by (type, generator); ``rejected``   candidates by
+    what a filter says of them, and ``lost`` what could not be used as it was written, by reason; ``chosen``     contradictions
+    by type; ``row_types`` rows by their number of types; ``distances`` contradictions by the words between them and their
+    original; ``draws``      documents by the sentences that were drawn from them, and ``drawn`` rows by the draw that gave them.
     """
 
     documents: int = 0

@@ -31,17 +31,13 @@ class LLMGenerator:
     """The stage ``generate`` with a judge's model. Close it when done.
 
     A model that is killed in the middle repeats no finished answer: they are in the answer store of all judges, or in ``store``.
-    The seed of the build changes nothing that is asked: what the judge's YAML says of decoding does.
-    """
+    The seed of the build changes nothing that is asked: what the judge's YAML says of decoding does."""
 
     name = "generate"
 
     def __init__(self, settings: GenerateSettings, folder: Path, store: Path | None = None, language: str = ENGLISH) -> None:
-        """``folder`` is where relative paths of ``settings`` start.
-
-        Raises:
-            ConfigError: no judge is named, its YAML or a prompt cannot be used.
-        """
+        """``folder`` is where relative paths of ``settings`` start. Raises ConfigError: no judge is named, its YAML or a prompt
+        cannot be used."""
         if settings.judge is None:
             raise ConfigError("generate: the llm generator needs a judge; name one, or set generator to rules")
         self._settings, self._store = settings, store
@@ -75,12 +71,9 @@ class LLMGenerator:
         }
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
-        """The examples with the contradictions that could be read, and counts of those that could not.
-
-        Raises:
-            BackendDown: the model cannot be reached, or gave no answer to some requests; what it answered is kept.
-            ConfigError: a prompt of the user's own cannot be rendered.
-        """
+        """The examples with the contradictions that could be read, and counts of those that could not. Raises BackendDown: the
+        model cannot be reached, or gave no answer to some requests; what it answered is kept; ConfigError: a prompt of the
+        user's own cannot be rendered."""
         replies: dict[tuple[int, str], list[Typed[Contradictions]]] = {}
         for error_type in ERROR_TYPES:
             places = [place for place, each in enumerate(examples) if not each.unused and error_type in each.types]
@@ -126,11 +119,8 @@ class LLMGenerator:
 def _require_answers(answers: Sequence[Answer]) -> None:
     """Sees that no request failed: in a finished shard, it would never be asked again.
 
-    One that is refused for what it holds would be refused again. It is counted as lost, unless that befalls most of them.
-
-    Raises:
-        BackendDown: says how many failed, and why the first did.
-    """
+    One that is refused for what it holds would be refused again. It is counted as lost, unless that befalls most of them. Raises
+    BackendDown: says how many failed, and why the first did."""
     failed = [each.error or "an answer without a text" for each in answers if each.error or each.text is None]
     passing = [error for error in failed if not error.startswith(_ITS_OWN_FAULT)]
     if not passing and len(failed) <= _MOST_REFUSED * len(answers):
@@ -166,12 +156,9 @@ def _judge_config(judge: str, folder: Path) -> JudgeConfig:
 
 
 def _overrides(prompts: str | None, folder: Path) -> dict[str, Path | str]:
-    """The user's own templates: ``entity.jinja`` and so on in the folder ``prompts``; or, from a YAML file, prompts by error type
-    in the form of the paper's, with ``{context}`` and ``{completion}`` where these go.
-
-    Raises:
-        ConfigError: the folder or the file is not there, or holds none.
-    """
+    """The user's own templates: ``entity.jinja`` and so on in the folder ``prompts``; or, from a YAML file, prompts by error
+    type in the form of the paper's, with ``{context}`` and ``{completion}`` where these go. Raises ConfigError: the folder or
+    the file is not there, or holds none."""
     if prompts is None:
         return {}
     if Path(prompts).suffix in (".yaml", ".yml"):

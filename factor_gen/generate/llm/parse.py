@@ -2,8 +2,7 @@
 
 A contradiction counts only with its plan: every planned word stands in the completion and its replacement in the contradiction,
 and the rest stayed close to the completion. As in tables 7 to 12, an entry is a plan of edits, then the contradiction that
-follows from it; the paper's entries are numbered lines, ours JSON.
-"""
+follows from it; the paper's entries are numbered lines, ours JSON."""
 
 import re
 import unicodedata

@@ -44,8 +44,7 @@ def distance(one: str, other: str) -> int:
 def respaced(contradiction: str, completion: str) -> str:
     """``contradiction`` with each word and mark that it shares with ``completion`` written, and spaced, as it is there.
 
-    ``. , ; : ! ?`` that were put in take the completion's habit: a space before them if its own all have one.
-    """
+    ``. , ; : ! ?`` that were put in take the completion's habit: a space before them if its own all have one."""
     theirs, ours = tokens(contradiction), tokens(completion)
     written = [
         Token(each.text, _habit(each, ours) if _closes(each, following) else " " if each.space else "")

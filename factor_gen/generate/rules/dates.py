@@ -114,8 +114,7 @@ def _other_hour(text: str, rng: random.Random) -> Iterator[tuple[int, int, str]]
 def _other_years(sentence: Sentence, year: int, rng: random.Random) -> list[int]:
     """A year up to four before and one up to four after, by chance in which order.
 
-    Each stands to the sentence's other years as the old one does.
-    """
+    Each stands to the sentence's other years as the old one does."""
     others = [int(each) for each in _YEAR.findall(sentence.text) if int(each) != year]
     new = [year + step for step in (-4, -3, -2, -1, 1, 2, 3, 4)]
     fit = [each for each in new if all((each < other) == (year < other) and each != other for other in others)]

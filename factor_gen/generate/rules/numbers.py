@@ -203,8 +203,7 @@ def other_number(old: str, more: bool, rng: random.Random, others: list[float], 
     """Another number written the same way, or None if none will do.
 
     A quarter up to double as much, or that much less; in the same order with the ``others`` as the old one, so that what the
-    sentence says of them (from, to, compared with) holds; not above ``most`` if the old one wasn't.
-    """
+    sentence says of them (from, to, compared with) holds; not above ``most`` if the old one wasn't."""
     value = float(old.replace(",", ""))
     whole, _, fraction = old.partition(".")
     digits = whole.replace(",", "")

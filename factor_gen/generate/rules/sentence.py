@@ -175,8 +175,7 @@ class Sentence:
         """Those of the ``others`` that ``old`` is changed to this time, in a random order.
 
         Were every chance taken, a word much commoner than its counterpart would tell the true sentence by itself. Each way is
-        therefore taken as often as the other, unless there is little else to change.
-        """
+        therefore taken as often as the other, unless there is little else to change."""
         found = [each for each in others if rng.random() < frequency(each) / frequency(old) or self.every]
         rng.shuffle(found)
         return found

@@ -56,11 +56,8 @@ def grouped(pairs: Iterable[tuple[str, Entry]]) -> Mapping[str, tuple[Entry, ...
 
 @cache
 def verbs() -> Mapping[str, tuple[tuple[Verb, str], ...]]:
-    """The verbs of the list and the tag of the form, by the inflected first word.
-
-    Raises:
-        DataError: a frame is none of ``FRAMES``.
-    """
+    """The verbs of the list and the tag of the form, by the inflected first word. Raises DataError: a frame is none of
+    ``FRAMES``."""
     pairs: list[tuple[str, tuple[Verb, str]]] = []
     for one, other, frame in (row[:3] for row in rows(DATA / "verbs.tsv", 3)):
         if frame not in FRAMES:
@@ -88,9 +85,6 @@ def nouns() -> Mapping[str, tuple[tuple[tuple[str, ...], str, tuple[str, ...]], 
 
 @lru_cache(maxsize=100_000)
 def frequency(text: str) -> float:
-    """How often a word or phrase is met among the words of English text; one that is not known, once in ten million.
-
-    Raises:
-        ConfigError: wordfreq is not installed.
-    """
+    """How often a word or phrase is met among the words of English text; one that is not known, once in ten million. Raises
+    ConfigError: wordfreq is not installed."""
     return max(_RAREST, float(need("wordfreq", "a rule", "generate").word_frequency(text.lower(), "en")))
