@@ -13,6 +13,7 @@ _UNITS = LISTS["units of time"]
 _LEAST = re.compile(r"\b(?:least|most|over|than|under|to|within|about|almost|nearly)\s$")
 _NO_QUANTITY = re.compile(r",\s\d|\s?[*^+=]|\sand (?:a|an|one|three) (?:half|quarters?)\b")  # 4, 8; 2 + 3; six and a half
 _BOUND = re.compile(r"\bprior to $|\b(?!more |less |fewer |greater )\w+ than $")  # a limit that another may be as well
+_LABEL = re.compile(r"\(1?\d\)")  # (1) ..., or (2) ...
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _LARGEST_PERCENT = 100
 _MOST_DECADES = 9
@@ -29,6 +30,7 @@ def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         if (
             entity.kind not in (NUMBER, MONEY, PERCENT, DURATION)
             or _BOUND.search(sentence.text[: entity.start])
+            or _LABEL.fullmatch(sentence.text, max(0, entity.start - 1), entity.end + 1)
             or not sentence.is_free(entity.start, entity.end)
             or _is_converted(sentence, entity)
             or re.search(r"\d(?:[-–/]|,\s)$", sentence.text[: entity.start])

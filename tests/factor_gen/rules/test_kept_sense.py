@@ -122,6 +122,8 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("where two are enough", numbers, "Usually two points are enough for it.", "three"),
     ("a bound of versions", numbers, "The ship prior to 29.3 had a mast.", "prior to 1"),
     ("more masses than two", numbers, "It uses many more masses than two.", "three"),
+    ("a label", numbers, "Sell it or (2) burn it in May.", "(4)"),
+    ("a loose number", numbers, "Generally 30 men are there.", "4"),
     ("a footnote", numbers, "It was written in C++17 with care.", "12"),
     ("decades by the dozen", numbers, "He left fourteen years ago in May.", "decades"),
     ("a name like an order", denied, "Calculate Optimal Size will estimate a size.", "Do not"),
