@@ -36,7 +36,9 @@ _HALF_DAY = {"a.m.": "p.m.", "p.m.": "a.m.", "am": "pm", "pm": "am"}
 def dates(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """One change for each date and time that has a part to change."""
     for entity in sentence.entities:
-        named = _NAMED.match(sentence.text, entity.end) or re.match(r" (?:solstice|equinox)", sentence.text[entity.end :])
+        named = _NAMED.match(sentence.text, entity.end) or re.match(
+            r" (?:solstice|equinox|version|edition|release)", sentence.text[entity.end :]
+        )
         is_open = _OPEN.search(sentence.text[max(0, entity.start - 20) : entity.start])
         is_joined = _DECADE.search(entity.text) and {"and", "or"} & {
             *sentence.text[max(0, entity.start - 9) : entity.end + 9].split()

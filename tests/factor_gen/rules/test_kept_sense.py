@@ -117,6 +117,7 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("what is especially so", phrase("cause"), "It is easy, especially if the mill is old.", "unless"),
     ("half of a number", numbers, "It carried six and a half tons.", "eight and"),
     ("a part", ordinals, "It was the 160th part of an inch.", "161st"),
+    ("an edition", dates, "The 2010 version of it works well.", "20"),
     ("solstices", dates, "It governs the December solstice.", "solstice"),
     ("a sum", numbers, "Enter 12 * 100 in the form.", "15"),
     ("where two are enough", numbers, "Usually two points are enough for it.", "three"),
