@@ -28,7 +28,8 @@ _SETS = rows(DATA / "dates.tsv", 2)
 _TIMES = {word for members in _SETS for word in members} | {"night", "noon", "day"}
 _ERA = r"(?:BCE?|CE|AD|B\.\s?C\.(?:E\.)?|A\.\s?D\.|C\.E\.)"
 _IN_ERA = re.compile(rf"(?<![-–/\d])(\d[\d,]*)(?=\s{_ERA}(?!\w))|(?<=AD )\d+|(?<=A\.D\. )\d+")
-_NAMED = re.compile(rf"\s(?!{_ERA}(?!\w))[A-Z]")  # The Sunday Times, Black Friday Sale; not the 5th century BC
+# The Sunday Times, the December solstice, the 2010 version; not the 5th century BC
+_NAMED = re.compile(rf"\s(?:(?!{_ERA}(?!\w))[A-Z]|(?:solstice|equinox|version|edition|release)\b)")
 _CITED = re.compile(r"\((?:[^()]*[A-Z][^()]*, )?(?:\d{4}[a-z]?, )*$")  # Farris (1983), (Adams, 1972, 1986)
 _HALF_DAY = {"a.m.": "p.m.", "p.m.": "a.m.", "am": "pm", "pm": "am"}
 
@@ -36,9 +37,7 @@ _HALF_DAY = {"a.m.": "p.m.", "p.m.": "a.m.", "am": "pm", "pm": "am"}
 def dates(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """One change for each date and time that has a part to change."""
     for entity in sentence.entities:
-        named = _NAMED.match(sentence.text, entity.end) or re.match(
-            r" (?:solstice|equinox|version|edition|release)", sentence.text[entity.end :]
-        )
+        named = _NAMED.match(sentence.text, entity.end)
         is_open = _OPEN.search(sentence.text[max(0, entity.start - 20) : entity.start])
         is_joined = _DECADE.search(entity.text) and {"and", "or"} & {
             *sentence.text[max(0, entity.start - 9) : entity.end + 9].split()
