@@ -104,8 +104,8 @@ def _some(candidates: list[Candidate], most: int) -> list[Candidate]:
 
 
 def _ways(completion: str, left: Sequence[Candidate], settings: ChooseSettings, rng: random.Random) -> Any:
-    """Ways to take contradictions of ``left`` of which as few as can be had edit the same words, and among these with as many
-    types as can be had: an array (ways, contradictions) of indices, in random order, as is the order in each."""
+    """Ways to take contradictions of ``left`` of which as few as can be had are doubtful, then as few edit the same words, then
+    with as many types as can be had: an array (ways, contradictions) of indices, in random order, as is the order in each."""
     size = settings.contradictions
     if math.comb(len(left), size) > 20 * _MOST_WAYS:  # of more contradictions than the paper's three
         found = [_one_way(left, size, rng) for _ in range(_MOST_WAYS)]
@@ -113,10 +113,11 @@ def _ways(completion: str, left: Sequence[Candidate], settings: ChooseSettings, 
         types = [candidate.type for candidate in left]
         edits = [spans(completion, candidate.text) for candidate in left]
         clash = {(a, b): not _lie_apart(edits[a], edits[b], 0) for a, b in combinations(range(len(left)), 2)}
-        ranks: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+        ranks: dict[tuple[int, int, int], list[tuple[int, ...]]] = {}
         for way in combinations(range(len(left)), size):
             if (kinds := len({types[each] for each in way})) >= settings.min_types:
-                ranks.setdefault((sum(clash[pair] for pair in combinations(way, 2)), -kinds), []).append(way)
+                clashes, doubts = sum(clash[pair] for pair in combinations(way, 2)), sum(left[each].doubtful for each in way)
+                ranks.setdefault((doubts, clashes, -kinds), []).append(way)
         found = ranks[min(ranks)]
         found = rng.sample(found, min(len(found), _MOST_WAYS))
     return np.array([rng.sample(way, size) for way in found])

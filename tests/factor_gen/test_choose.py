@@ -39,6 +39,16 @@ def test_the_doubtful_are_taken_where_others_are_too_few(least_types: int, is_su
     assert doubtful in row.contradictions
 
 
+def test_no_more_that_are_doubtful_than_are_lacking() -> None:
+    sure = [candidate("It is one."), candidate("It is two.")]
+    doubts = [
+        replace(candidate(text, kind), doubtful=True) for text, kind in (("It was true.", "link"), ("He is true.", "predicate"))
+    ]
+    for row in chosen(example([*sure, *doubts], str(n)) for n in range(10)):
+        assert isinstance(row, Chosen)
+        assert set(sure) < set(row.contradictions)
+
+
 @pytest.mark.parametrize("pick", ["balanced", "random"])
 def test_types_last_as_long_as_they_can(pick: str) -> None:
     kinds = ["entity"] * 6 + ["predicate", "circumstance"]

@@ -608,7 +608,7 @@ def test_strange_rows_are_refused_and_no_error(changes, forger):
 
 def test_rows_without_a_digest_or_the_published_file_are_refused(honest, tmp_path):
     rules = (configs_folder() / "leaderboard" / "rules" / "sample.yaml").read_text(encoding="utf-8")
-    lines = [line for line in rules.splitlines() if "f4934d2a9475" not in line]
+    lines = [line for line in rules.splitlines() if "4bb5024e6a84" not in line]
     (tmp_path / "sample.yaml").write_text("\n".join(lines), encoding="utf-8")
     (refusal,) = check_submission(honest, tmp_path).refusals
     assert (refusal.code, refusal.where) == ("DATA_UNAVAILABLE", FACTOR)

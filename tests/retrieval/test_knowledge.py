@@ -148,11 +148,11 @@ import sys, time
 from lm_factuality.retrieval import build as building
 from lm_factuality.retrieval import sources
 sources._BATCH = 10
-inner = building._joined
-def slowly(passages):
+inner = building._Rows.add
+def slowly(self, passages, state):
     time.sleep(0.05)
-    return inner(passages)
-building._joined = slowly
+    inner(self, passages, state)
+building._Rows.add = slowly
 building.build_knowledge(sys.argv[1], sys.argv[2])
 """
 
@@ -173,7 +173,10 @@ def test_a_killed_build_goes_on(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="a build that was not finished"):
         Knowledge(partial)
     read = []
-    monkeypatch.setattr(building, "_joined", lambda passages, inner=building._joined: read.extend(passages) or inner(passages))
+    inner = building._Rows.add
+    monkeypatch.setattr(
+        building._Rows, "add", lambda self, passages, state: read.extend(passages) or inner(self, passages, state)
+    )
     resumed = build_knowledge(ENCYCLOPEDIA, out)
     assert len(read) == 220 - done
     assert dump(resumed) == dump(whole)

@@ -22,6 +22,7 @@ _DECADE = re.compile(r"\b(?:1[0-9]|20)\d0(?=s\b)")
 _MONTH = re.compile(rf"\b(?:{'|'.join(MONTHS)}|{'|'.join(SHORT_MONTHS)})\b")
 _DAY_NUMBER = re.compile(r"(?<![\d,])\b([12]?\d|3[01])(?=(?:st|nd|rd|th)?\b)(?![\d:])")
 _CENTURY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)(?=[\s-]century)")
+_NTH = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)\b")
 _HOUR = re.compile(r"\b(1[0-2]|[1-9])(?=(?::\d\d)?\s?(?:a|p)\.?m)")
 _LENGTH = {month[:3]: days for month, days in zip(MONTHS, (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), strict=True)}
 _SETS = rows(DATA / "dates.tsv", 2)
@@ -75,12 +76,13 @@ def _changes(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
     if century:
         value = int(century.group(1))
         near = [each for each in (value - 2, value - 1, value + 1, value + 2) if 2 <= each <= 21]
-        near = [each for each in near if f"{each}{suffix(each)}" not in sentence.text]
+        others = [int(each.group(1)) for each in _NTH.finditer(sentence.text) if each.group(1) != century.group(1)]
+        near = [each for each in near if all((each < other) == (value < other) and each != other for other in others)]
         for new in _some(sentence, near, rng):  # none for the 24th, which is of fiction
             yield century.start(), century.end(), f"{new}{suffix(new)}"
     elif text.endswith("century") and text.split()[0] in ORDINALS[1:]:
         word, at = text.split()[0], ORDINALS.index(text.split()[0])
-        for other in _some(sentence, [each for each in ORDINALS[max(1, at - 2) : at + 3] if each != word], rng):
+        for other in _some(sentence, [each for each in ORDINALS[max(1, at - 2) : at + 3] if each not in sentence.words], rng):
             yield 0, len(word), other
     if entity.kind == TIME:
         yield from _other_hour(text, rng)

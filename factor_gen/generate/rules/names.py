@@ -84,7 +84,9 @@ def _are_parties(sentence: Sentence, one: Entity, other: Entity) -> bool:
 
 def _is_way(sentence: Sentence, start: int, last: int) -> bool:
     """*From Tarn to Vale*; *start* is the first token of one name and *last* that of the other."""
-    return sentence.word(start - 1) == "from" and sentence.word(last - 1) == "to" and last - start < 6 and sentence.is_past
+    if sentence.word(start - 1) != "from" or sentence.word(last - 1) != "to" or last - start >= 6:
+        return False
+    return sentence.is_past and WORDS["both ways"].isdisjoint(sentence.words)  # a road runs from either to the other
 
 
 def _sort(sentence: Sentence, entity: Entity) -> tuple[str, str, int, bool]:

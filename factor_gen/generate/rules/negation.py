@@ -1,6 +1,7 @@
 """A sentence denied, or its denial taken back."""
 
 import random
+import re
 from collections.abc import Iterator
 
 from factor_gen.generate.rules.sentence import FINITE, Edit, Sentence, edit
@@ -17,23 +18,7 @@ false ones shall."""
 
 _AUXILIARIES = WORDS["be"] | WORDS["auxiliaries"]
 _DO_FORMS = {"do": "VBP", "does": "VBZ", "did": "VBD"}
-_WHERE = (
-    "in",
-    "at",
-    "on",
-    "from",
-    "under",
-    "for",
-    "of",
-    "near",
-    "within",
-    "inside",
-    "outside",
-    "behind",
-    "below",
-    "above",
-    "between",
-)
+_ASIDE = re.compile(r"\s(?:of course|of late|for example|for instance|for ever|for once|above all|on the whole)\b")
 _CLIPPED = {"wo": "will", "ca": "can", "sha": "shall"}
 _PREDICATES = ("VBG", "VBN", "DT", "JJ", "NN", "NNS", "NNP", "PRP$")
 _PRESENT = {"VBZ": ("NN", "NNP", "PRP"), "VBP": ("NNS", "PRP")}
@@ -90,6 +75,7 @@ def denials(sentence: Sentence) -> Iterator[Edit]:
             or _is_argued(sentence, i)
             or sentence.is_qualified(i)
             or not keeps_sense(sentence, i, word)
+            or _ASIDE.match(sentence.text, token.end)
         ):
             continue
         following, next_word = sentence.tag(i + 1), sentence.word(i + 1)

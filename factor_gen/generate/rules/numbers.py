@@ -11,9 +11,13 @@ from factor_gen.text.analysis import CARDINALS, DURATION, MONEY, NUMBER, ORDINAL
 
 _UNITS = LISTS["units of time"]
 _LEAST = re.compile(r"\b(?:least|most|over|than|under|to|within|about|almost|nearly)\s$")
-_NO_QUANTITY = re.compile(r",\s\d|\s?[*^+=]|\sand (?:a|an|one|three) (?:half|quarters?)\b")  # 4, 8; 2 + 3; six and a half
-_BOUND = re.compile(r"\bprior to $|\b(?!more |less |fewer |greater )\w+ than $")  # a limit that another may be as well
+# 4, 8; 2 + 3; six and a half; 431 to 404 BC
+_NO_QUANTITY = re.compile(
+    r",\s\d|\s?[*^+=]|\sand (?:a|an|one|three) (?:half|quarters?)\b|\s(?:to|and|or|until) \d[\d,]* (?:BC|CE|AD|B\.C)"
+)
+_BOUND = re.compile(r"\bprior to $|\b(?!more |less |fewer |greater )\w+ than $", re.IGNORECASE)  # another may be one as well
 _LABEL = re.compile(r"\(1?\d\)")  # (1) ..., or (2) ...
+_ALL = re.compile(r"\ball (?:of )?(?:the )?$", re.IGNORECASE)
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _LARGEST_PERCENT = 100
 _MOST_DECADES = 9
@@ -184,7 +188,7 @@ def _changed(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
     small = first.group().lower()
     words = {each.text.lower().split()[0] for each in sentence.entities if each.kind == entity.kind}
     if small in CARDINALS[1:]:  # "one" is a pronoun too often, and wants the singular
-        least = 1 + sentence.text[: entity.start].endswith("all ")  # not all two
+        least = 1 + bool(_ALL.search(sentence.text[: entity.start]))  # not all two
         near = [each for each in _around(CARDINALS.index(small), 12, 3) if each >= least and CARDINALS[each] not in words]
         for each in rng.sample(near, min(1 + _most(sentence), len(near))) if CARDINALS.index(small) < 12 else ():
             yield entity.start, entity.start + len(small), CARDINALS[each]
