@@ -34,7 +34,7 @@ def test_the_table_is_readable(monkeypatch, tmp_path, capsys, scores):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["quickstart", "--output", str(tmp_path)]) == 0
     output = capsys.readouterr().out
-    assert re.search(r"larger +[\d,]+ +\d\d\.\d% +\d\d\.\d% - \d\d\.\d% +26\.0% +\d{3} +0", output)
+    assert re.search(r"larger +[\d,]+ +\d\d\.\d% +\d\d\.\d% - \d\d\.\d% +26\.1% +\d{3} +0", output)
     assert "lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor" in output
 
 
