@@ -12,6 +12,7 @@ from factor_gen.text.lists import DATA, LISTS, rows
 PERSON, PLACE, ORGANISATION, NATIONALITY, NAME = "person", "place", "organisation", "nationality", "name"
 DATE, TIME, DURATION = "date", "time", "duration"
 MONEY, PERCENT, ORDINAL, NUMBER = "money", "percent", "ordinal", "number"
+FINITE = ("VBD", "VBZ", "VBP", "MD")  # the tags of verbs that have a subject
 NAMES = (PERSON, PLACE, ORGANISATION, NAME)
 MONTHS = LISTS["month names"]
 SHORT_MONTHS = LISTS["short months"]

@@ -8,7 +8,17 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
-from factor_gen.text.analysis import NAME, PERSON, SHORT_MONTHS, Analysis, Entity, Token, times_and_quantities, without_overlaps
+from factor_gen.text.analysis import (
+    FINITE,
+    NAME,
+    PERSON,
+    SHORT_MONTHS,
+    Analysis,
+    Entity,
+    Token,
+    times_and_quantities,
+    without_overlaps,
+)
 from factor_gen.text.lists import DATA, LISTS, WORDS, fingerprint
 from factor_gen.text.names import proper_names
 from lm_factuality.ground.packages import need
@@ -16,7 +26,7 @@ from lm_factuality.ground.packages import need
 DO = frozenset(["do", "does", "did"])
 NOT = frozenset(["not", "n't", "n’t"])
 _PASSED = NOT | WORDS["adverbs"] | frozenset(["fully", "largely"])
-_SUBJECTS = {"he": "VBZ", "she": "VBZ", "it": "VBZ", "they": "VBP", "we": "VBP", "i": "VBP", "you": "VBP"}
+SUBJECTS = {"he": "VBZ", "she": "VBZ", "it": "VBZ", "they": "VBP", "we": "VBP", "i": "VBP", "you": "VBP"}
 _DETERMINERS = frozenset(["DT", "PRP$", "POS", "JJ", "JJS", "JJR"])
 _NOUN_PHRASE = ("DT", "JJ", "NN", "PRP", "CD", "POS")
 _NUMERIC = re.compile(r"[$€£¥]?\d")
@@ -137,7 +147,7 @@ def mend(words: Sequence[str], tags: Sequence[str]) -> list[str]:
             mended[i] = "RB"
         elif small in ("'s", "’s"):
             following = mended[i + 1] if i + 1 < len(words) else ""
-            pronoun = before in _SUBJECTS or before in ("that", "there", "what", "who", "where", "here")
+            pronoun = before in SUBJECTS or before in ("that", "there", "what", "who", "where", "here")
             mended[i] = "VBZ" if pronoun or following in ("DT", "RB", "VBG", "VBN") else "POS"
         else:
             mended[i] = _verb_or_noun(words, mended, i, small, tag, before, before_tag)
@@ -148,12 +158,12 @@ def mend(words: Sequence[str], tags: Sequence[str]) -> list[str]:
 def _mend_first_verb(words: Sequence[str], tags: list[str]) -> None:
     """After the noun phrase that a sentence begins with comes its verb, if no other is there: *these files contain*."""
     at = next((i for i, tag in enumerate(tags) if not tag.startswith(_NOUN_PHRASE)), 0)
-    if at == 0 or any(tag in ("VBZ", "VBP", "VBD", "MD") for tag in tags):
+    if at == 0 or any(tag in FINITE for tag in tags):
         return
     subject = words[at - 1].lower()
-    if tags[at] == "VB" and (tags[at - 1] == "NNS" or _SUBJECTS.get(subject) == "VBP"):
+    if tags[at] == "VB" and (tags[at - 1] == "NNS" or SUBJECTS.get(subject) == "VBP"):
         tags[at] = "VBP"
-    elif tags[at] == "VBN" and (tags[at - 1].startswith("NN") or subject in _SUBJECTS):
+    elif tags[at] == "VBN" and (tags[at - 1].startswith("NN") or subject in SUBJECTS):
         tags[at] = "VBD"
 
 
@@ -177,10 +187,10 @@ def _verb_or_noun(words: Sequence[str], tags: Sequence[str], i: int, small: str,
         return "VBN"
     if governor in WORDS["be"] and tag in ("VBD", "VBN"):
         return "VBN"
-    if before_tag == "PRP" and before in _SUBJECTS and tag in ("NN", "NNS", "JJ") and lemmas(small, "VERB"):
-        if tag == "NNS" and _SUBJECTS[before] == "VBZ" and before != "it":
+    if before_tag == "PRP" and before in SUBJECTS and tag in ("NN", "NNS", "JJ") and lemmas(small, "VERB"):
+        if tag == "NNS" and SUBJECTS[before] == "VBZ" and before != "it":
             return "VBZ"
-        if tag == "NN" and _SUBJECTS[before] == "VBP" and before != "you":
+        if tag == "NN" and SUBJECTS[before] == "VBP" and before != "you":
             return "VBP"
     if before_tag in _DETERMINERS and before not in ("that", "this", "both", "all") and tag in ("VB", "VBP", "VBZ"):
         return "NNS" if tag == "VBZ" else "NN"

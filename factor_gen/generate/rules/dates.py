@@ -3,7 +3,6 @@
 import random
 import re
 from collections.abc import Iterator
-from typing import TypeVar
 
 from factor_gen.generate.rules.numbers import suffix
 from factor_gen.generate.rules.sentence import Edit, Sentence, edit
@@ -12,7 +11,6 @@ from factor_gen.records import CIRCUMSTANCE
 from factor_gen.text.analysis import DATE, DAYS, MONTHS, ORDINALS, SHORT_MONTHS, TIME, Entity
 from factor_gen.text.lists import rows
 
-_Value = TypeVar("_Value", int, str)
 _OPEN = re.compile(
     r"\b(?:by|before|after|until|till|since)\s(?:the\s)?(?:early\s|late\s|mid-)?$", re.IGNORECASE
 )  # another may hold too
@@ -60,10 +58,10 @@ def _changes(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
     month = _MONTH.search(text)
     if decade:
         near = [int(decade.group()) + step for step in (-20, -10, 10, 20)]
-        for new in _some(sentence, [each for each in near if each <= 2010] or near, rng):
+        for new in sentence.some(rng, [each for each in near if each <= 2010] or near):
             yield decade.start(), decade.end(), str(new)
     if in_era and not re.search(r"\d[-–/]$", sentence.text[: entity.start + in_era.start()]):
-        for new in _some(sentence, _near_in_era(sentence, in_era.group()), rng):
+        for new in sentence.some(rng, _near_in_era(sentence, in_era.group())):
             yield in_era.start(), in_era.end(), f"{new:,}" if "," in in_era.group() else str(new)
     is_cited = _CITED.search(sentence.text, max(0, entity.start - 120), entity.start)
     is_span = year and re.match(r"[-–/]\d", sentence.text[entity.start + year.end() :])
@@ -78,20 +76,15 @@ def _changes(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
         near = [each for each in (value - 2, value - 1, value + 1, value + 2) if 2 <= each <= 21]
         others = [int(each.group(1)) for each in _NTH.finditer(sentence.text) if each.group(1) != century.group(1)]
         near = [each for each in near if all((each < other) == (value < other) and each != other for other in others)]
-        for new in _some(sentence, near, rng):  # none for the 24th, which is of fiction
+        for new in sentence.some(rng, near):  # none for the 24th, which is of fiction
             yield century.start(), century.end(), f"{new}{suffix(new)}"
     elif text.endswith("century") and text.split()[0] in ORDINALS[1:]:
         word, at = text.split()[0], ORDINALS.index(text.split()[0])
-        for other in _some(sentence, [each for each in ORDINALS[max(1, at - 2) : at + 3] if each not in sentence.words], rng):
+        for other in sentence.some(rng, [each for each in ORDINALS[max(1, at - 2) : at + 3] if each not in sentence.words]):
             yield 0, len(word), other
     if entity.kind == TIME:
         yield from _other_hour(text, rng)
     yield from _of_a_set(sentence, entity, rng)
-
-
-def _some(sentence: Sentence, values: list[_Value], rng: random.Random) -> list[_Value]:
-    """One of ``values``, or up to three where a sentence has little else to change."""
-    return rng.sample(values, min(3 if sentence.spare else 1, len(values)))
 
 
 def _near_in_era(sentence: Sentence, old: str) -> list[int]:
@@ -134,7 +127,7 @@ def _month_or_day(sentence: Sentence, text: str, month: re.Match[str], rng: rand
     names = MONTHS if month.group() in MONTHS else SHORT_MONTHS
     fit = [each for each in names if each not in known | {"Sept", "Sep"} and _LENGTH[each[:3]] >= number]
     if month.group() not in ("May", "March") and fit:
-        for name in _some(sentence, fit, rng):
+        for name in sentence.some(rng, fit):
             yield *month.span(), name
     if day and 1 <= number <= 31:
         following = day.end()

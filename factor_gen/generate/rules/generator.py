@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib.metadata import version
@@ -130,14 +130,20 @@ def contradictions(sentence: Sentence, types: Sequence[str], most: int, seed: st
         for doubtful in (False, True):
             queues = [list(found) for name, found in edits[error_type].items() if found and (name in DOUBTFUL) == doubtful]
             random.Random(f"{seed}/{error_type}").shuffle(queues)
-            while queues and kept < most:
-                for queue in queues:
-                    candidate = _candidate(sentence.text, queue.pop(0))
-                    if candidate is not None and candidate.text not in candidates and kept < most:
-                        candidates[candidate.text] = candidate
-                        kept += 1
-                queues = [queue for queue in queues if queue]
+            for candidate in (_candidate(sentence.text, each) for each in _in_turn(queues)):
+                if kept == most:
+                    break
+                if candidate is not None and candidate.text not in candidates:
+                    candidates[candidate.text] = candidate
+                    kept += 1
     return tuple(candidates.values())
+
+
+def _in_turn(queues: list[list[Edit]]) -> Iterator[Edit]:
+    """One of each queue after the other, until all are empty."""
+    while queues:
+        yield from [queue.pop(0) for queue in queues]
+        queues = [queue for queue in queues if queue]
 
 
 def _edits(sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[str]) -> dict[str, dict[str, list[Edit]]]:

@@ -3,9 +3,10 @@
 import random
 from collections.abc import Iterator
 
-from factor_gen.generate.rules.sentence import FINITE, Edit, Sentence, edit
+from factor_gen.generate.rules.sentence import Edit, Sentence, edit
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import ENTITY
+from factor_gen.text.analysis import FINITE
 
 OPERATOR = "left out"
 _INSIDE = ("DT", "PRP$", "JJ", "NN", "NNS", "NNP", "NNPS")

@@ -4,13 +4,13 @@ import random
 import re
 from collections.abc import Iterator
 
-from factor_gen.generate.rules.sentence import FINITE, Edit, Sentence, edit
+from factor_gen.generate.rules.sentence import Edit, Sentence, edit
 from factor_gen.generate.rules.swaps import keeps_sense
 from factor_gen.generate.rules.verbs import form_of
 from factor_gen.generate.rules.words import WORDS, inflect
 from factor_gen.records import PREDICATE
-from factor_gen.text.analysis import DATE, TIME
-from factor_gen.text.pattern import NOT, lemmas
+from factor_gen.text.analysis import DATE, FINITE, TIME
+from factor_gen.text.pattern import NOT, SUBJECTS, lemmas
 
 ADDED = 0.15
 """How often a denial is offered of a sentence in which there is enough else to change: few true sentences have a *not*, and few
@@ -210,7 +210,7 @@ def _clause_is_fronted(sentence: Sentence, i: int) -> bool:
 def _has_subject(sentence: Sentence, i: int) -> bool:
     """Whether what stands right before the verb is its subject: a pronoun, or a noun phrase that no preposition governs (*in 1932
     he*, *in those days the town*)."""
-    if sentence.word(i - 1) in WORDS["subjects"]:
+    if sentence.word(i - 1) in SUBJECTS:
         return sentence.tag(i - 2) not in ("IN", "TO")
     at = i - 1
     while sentence.tag(at).startswith(("NN", "JJ", "CD", "POS")):

@@ -4,10 +4,10 @@ import random
 import re
 from collections.abc import Iterator
 
-from factor_gen.generate.rules.sentence import FINITE, Edit, Sentence, edit
+from factor_gen.generate.rules.sentence import Edit, Sentence, edit
 from factor_gen.generate.rules.words import LISTS, WORDS
 from factor_gen.records import CIRCUMSTANCE, ENTITY
-from factor_gen.text.analysis import CARDINALS, DURATION, MONEY, NUMBER, ORDINAL, ORDINALS, PERCENT, TENS, Entity
+from factor_gen.text.analysis import CARDINALS, DURATION, FINITE, MONEY, NUMBER, ORDINAL, ORDINALS, PERCENT, TENS, Entity
 
 _UNITS = LISTS["units of time"]
 _LEAST = re.compile(r"\b(?:least|most|over|than|under|to|within|about|almost|nearly)\s$")
@@ -85,18 +85,13 @@ def ordinals(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             continue  # the first customers are no group that is followed by others
         if small in ORDINALS:
             near = [each for each in _around(ORDINALS.index(small), len(ORDINALS), 2) if ORDINALS[each] not in sentence.words]
-            for each in rng.sample(near, min(_most(sentence), len(near))) if small != "first" or rng.random() < 0.4 else ():
+            for each in sentence.some(rng, near) if small != "first" or rng.random() < 0.4 else ():
                 yield edit("ordinal", ENTITY, (entity.start, entity.end, ORDINALS[each]))
         else:
             value = int(re.match(r"\d+", small).group())  # type: ignore[union-attr]
             values = [each for each in range(max(2, value - 3), value + 4) if each != value]
-            for new in rng.sample(values, min(_most(sentence), len(values))):
+            for new in sentence.some(rng, values):
                 yield edit("ordinal", ENTITY, (entity.start, entity.end, f"{new}{suffix(new)}"))
-
-
-def _most(sentence: Sentence) -> int:
-    """How many values to offer for one."""
-    return 3 if sentence.spare else 1
 
 
 def suffix(value: int) -> str:
@@ -177,9 +172,9 @@ def _changed(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
         return  # three groups of three bits
     if match:
         most = _LARGEST_PERCENT if entity.kind == PERCENT else None
-        ways = rng.sample((True, False), 2) * _most(sentence)
+        ways = rng.sample((True, False), 2) * (1 + sentence.more_values)
         found = [new for more in ways if (new := other_number(match.group(), more, rng, others, most))]
-        for new in list(dict.fromkeys(found))[: 1 + _most(sentence)]:
+        for new in list(dict.fromkeys(found))[: 2 + sentence.more_values]:
             yield entity.start + match.start(), entity.start + match.end(), new
         return
     first = re.match(r"\w+", entity.text)
@@ -190,11 +185,11 @@ def _changed(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
     if small in CARDINALS[1:]:  # "one" is a pronoun too often, and wants the singular
         least = 1 + bool(_ALL.search(sentence.text[: entity.start]))  # not all two
         near = [each for each in _around(CARDINALS.index(small), 12, 3) if each >= least and CARDINALS[each] not in words]
-        for each in rng.sample(near, min(1 + _most(sentence), len(near))) if CARDINALS.index(small) < 12 else ():
+        for each in sentence.some(rng, near, 2) if CARDINALS.index(small) < 12 else ():
             yield entity.start, entity.start + len(small), CARDINALS[each]
     elif small in TENS:
         near = [each for each in _around(TENS.index(small), len(TENS), 2) if TENS[each] not in words]
-        for each in rng.sample(near, min(_most(sentence), len(near))):
+        for each in sentence.some(rng, near):
             yield entity.start, entity.start + len(small), TENS[each]
 
 

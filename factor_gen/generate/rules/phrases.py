@@ -4,9 +4,9 @@ import random
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from factor_gen.generate.rules.sentence import FINITE, Edit, Sentence, edit
+from factor_gen.generate.rules.sentence import Edit, Sentence, edit
 from factor_gen.generate.rules.words import DATA, WORDS, grouped
-from factor_gen.text.analysis import DATE, DURATION, MONEY, NUMBER, PERCENT, TIME
+from factor_gen.text.analysis import DATE, DURATION, FINITE, MONEY, NUMBER, PERCENT, TIME
 from factor_gen.text.lists import rows
 from factor_gen.text.pattern import DO, NOT
 

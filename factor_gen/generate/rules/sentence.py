@@ -8,20 +8,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from factor_gen.generate.rules.contexts import Contexts
 from factor_gen.generate.rules.words import DATA, WORDS, frequency
 from factor_gen.text import Analysis, Entity, Tagger, Token
-from factor_gen.text.analysis import NAME, NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE
+from factor_gen.text.analysis import FINITE, NAME, NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE
 from factor_gen.text.lists import entries
 from factor_gen.text.names import aliases
 
+Value = TypeVar("Value", int, str)
 NEAR = 20_000  # characters before the completion in which names are looked for: what the work is linear in
 AGENCIES = frozenset(
     ["Reuters", "Associated Press", "AP", "AFP", "CNBC", "CNN", "BBC", "Bloomberg", "RIA", "Xinhua", "TASS", "Interfax"]
 )
-FINITE = ("VBD", "VBZ", "VBP", "MD")  # the tags of verbs that have a subject
 _CHUNK = re.compile(r"\S+")
 _QUOTED = re.compile(r"“[^”]{1,400}”|\"[^\"]{1,400}\"|‘[^’]{1,80}’(?!\w)|(?<!\w)'[A-Z][^']{1,80}'(?!\w)")
 _CODE = re.compile(r"\w_|_\w|\w\(|::|--\w|[^\W\d]\.\w\w|[a-z][A-Z]|\w=|=\w|[\w.]/\w|[%$@\\][^\W\d]|\w#|^-\w")  # an identifier
@@ -179,6 +179,15 @@ class Sentence:
         found = [each for each in others if rng.random() < frequency(each) / frequency(old) or self.every]
         rng.shuffle(found)
         return found
+
+    @property
+    def more_values(self) -> int:
+        """How many values a number or date has beyond those that it always has."""
+        return 2 if self.spare else 0
+
+    def some(self, rng: random.Random, values: Sequence[Value], least: int = 1) -> list[Value]:
+        """``least`` of ``values`` in a random order, and :attr:`more_values`."""
+        return rng.sample(values, min(least + self.more_values, len(values)))
 
     def tag(self, i: int) -> str:
         return self.tokens[i].tag if 0 <= i < len(self.tokens) else ""
