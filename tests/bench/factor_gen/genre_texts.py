@@ -25,7 +25,7 @@ _PARAGRAPHS = {"p", "para", "dd", "dt", "li", "title", "h1", "h2", "h3", "h4", "
 _HEADINGS = {"h1", "h2", "h3", "title"}
 _SKIPPED = {"pre", "table", "nav", "script", "style", "footer", "form", "screen", "code-block", "info", "media", "header"}
 _SKIPPED_CLASSES = re.compile(r"\b(?:toc|navheader|navfooter|docnav|related|sphinxsidebar|footer|headerlink|sidebar|para-code)\b")
-Use = Literal["tuning", "gate", "unread", "held out", "last", "language"]
+Use = Literal["tuning", "gate", "unread", "held out", "last", "fresh", "language"]
 _QUOTED = r'(?:message|story)\s*=\s*_\s*"((?:[^"]|"")*)"'
 
 
@@ -41,7 +41,7 @@ class Package(BaseModel):
 class Genre(BaseModel):
     """``use`` says whether rules may be tuned on it. ``files`` are patterns within the packages; ``entry`` is the first line of an
     entry, where ``reader`` is entries, and what is said in its first group, where it is dialogue; ``drop`` is left out of a text; sections
-    longer than ``most_words`` are cut at a paragraph."""
+    longer than ``most_words`` are cut at a paragraph; documents have ``least_words`` or what all genres must have."""
 
     model_config = ConfigDict(extra="forbid")
     name: str
@@ -54,6 +54,7 @@ class Genre(BaseModel):
     entry: str = ""
     drop: str = ""
     most_words: int = 600
+    least_words: int = 0
 
 
 class Genres(BaseModel):
@@ -91,7 +92,7 @@ def draw(genre: Genre, settings: Genres, folder: Path) -> Path:
             name = path.relative_to(root).as_posix() if alike else path.name
             for number, text in enumerate(_READERS[genre.reader](path, genre)):
                 text = re.sub(genre.drop, "", text) if genre.drop else text
-                if _words(text) >= settings.least_words:
+                if _words(text) >= max(settings.least_words, genre.least_words):
                     texts[f"{name}#{number}"] = text
     order = sorted(texts, key=lambda name: hashlib.sha256(name.encode()).hexdigest())[: settings.each]
     lines = [json.dumps({"id": name, "text": texts[name]}, ensure_ascii=False) for name in order]

@@ -66,11 +66,11 @@ def test_the_genres_are_enough_pinned_and_free():
     genres = load_genres().genres
     assert sum(each.use == "gate" for each in genres) >= 8
     assert sum(each.use == "held out" for each in genres) == 10
-    assert sum(each.use == "last" for each in genres) == 9
+    assert sum(each.use == "last" for each in genres) == sum(each.use == "fresh" for each in genres) == 9
     assert len({each.name for each in genres}) == len(genres)
     packages = {
         use: {package.name for each in genres if each.use == use for package in each.packages}
-        for use in ("tuning", "gate", "unread", "held out", "last")
+        for use in ("tuning", "gate", "unread", "held out", "last", "fresh")
     }
     assert sum(map(len, packages.values())) == len(set().union(*packages.values()))  # none has two uses
     for each in genres:
