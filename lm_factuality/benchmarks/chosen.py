@@ -4,8 +4,9 @@ its tasks, with the section that the page of any benchmark can have."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from markupsafe import Markup
 
@@ -20,15 +21,19 @@ from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.plots import Dot
 from lm_factuality.harness.outputs import Corrected, ResultsFile, TaskResult, number_of
 
+Item = TypeVar("Item")
+
 RETRIEVAL = "hf-ralm"
 LEAST_ROWS = 10  # of fewer pages show no score, only its interval
 
 
-def without_retrieval(variant: str) -> str | None:
-    """The variant of the same model without retrieval; None for one that has none."""
-    parts = variant.split(", ")
-    others = [part for part in parts if part.split(" ")[0] != RETRIEVAL]
-    return ", ".join(others) if len(others) < len(parts) else None
+def both_ways(runs: Mapping[tuple[str, str], Item]) -> Iterator[tuple[Item, Item]]:
+    """Of runs by model and variant those with retrieval, each behind that of the same model without."""
+    for (model, variant), run in runs.items():
+        parts = variant.split(", ")
+        others = [part for part in parts if part.split(" ")[0] != RETRIEVAL]
+        if len(others) < len(parts) and (without := runs.get((model, ", ".join(others)))) is not None:
+            yield without, run
 
 
 def series(family: str, variant: str) -> str:

@@ -47,10 +47,6 @@ class Measure:
     low: float = 0.0
     high: float = 1.0
 
-    @property
-    def is_share(self) -> bool:
-        return (self.low, self.high) == (0.0, 1.0)
-
 
 ACCURACY, F1, PRECISION, RECALL = Measure("accuracy"), Measure("f1"), Measure("precision"), Measure("recall")
 BALANCED_ACCURACY, ERROR_RATE, SHARE = Measure("balanced_accuracy"), Measure("error_rate"), Measure("share")

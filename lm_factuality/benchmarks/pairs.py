@@ -6,7 +6,7 @@ A score is a function of sums over rows: a mean (sum of values, sum of weights),
 those of a randomisation test over clusters (``lm_factuality.ground.paired``)."""
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,9 +20,8 @@ from lm_factuality.benchmarks.declaration import Benchmark, Sample, Samples, Sco
 from lm_factuality.benchmarks.rows import Counts, SampleRow, finite
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.paired import detectable, flip_test, holm, slopes, swap_test
-from lm_factuality.ground.statistics import Z95, Floats
+from lm_factuality.ground.statistics import Z95, Floats, ratio
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import samples_of
 
 _EQUAL = 1e-12
 
@@ -96,11 +95,10 @@ def row_of(result: TaskResult, samples: Samples, sample: Sample) -> SampleRow:
         return finite(samples.row(result, sample))
 
 
-def scored_rows(result: TaskResult, samples: Samples) -> dict[str, Scored]:
-    """What the rows of a run contribute to each score; empty where the run kept none. Raises DataError: they cannot be read."""
+def scored_rows(rows: Iterable[SampleRow]) -> dict[str, Scored]:
+    """What the rows of a run contribute to each score."""
     parts: dict[str, dict[str, tuple[str, Counts]]] = {}
-    for sample in samples_of(result):
-        row = row_of(result, samples, sample)
+    for row in rows:
         for score, counts in row.parts.items():
             parts.setdefault(score, {})[row.key] = (row.cluster, counts)
     return {score: Scored(rows) for score, rows in parts.items()}
@@ -162,7 +160,7 @@ def stderr_of(one: Scored, score: Score) -> float | None:
 def value_of(score: Score, width: int) -> Value:
     """How a score follows from its sums; NaN where it is not defined."""
     if width == 2 and not score.of_sums:
-        return lambda sums: sums[0] / sums[1] if sums[1] else math.nan
+        return lambda sums: ratio(sums[0], sums[1])
     return score.of_sums or (lambda sums: score.aggregation.value([sums]))
 
 

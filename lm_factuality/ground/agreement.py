@@ -80,10 +80,6 @@ def agreeing(answers: Answers) -> float:
     return (sum(map(answers.count, answers)) - len(answers)) / (len(answers) * (len(answers) - 1))
 
 
-def ratio(sums: Sequence[float]) -> float:
-    return sums[0] / sums[1] if sums[1] else math.nan
-
-
 def _differ(items: Sequence[Answers]) -> bool:
     return len({answer for answers in items for answer in answers}) > 1
 

@@ -36,11 +36,16 @@ class Outcome(float):
         return Outcome, (float(self), self.cluster, self.weight)
 
 
+def ratio(part: float, whole: float) -> float:
+    """``part`` over ``whole``; NaN where that is 0."""
+    return part / whole if whole else math.nan
+
+
 def mean(outcomes: Sequence[Outcome | None]) -> float:
     """The weighted mean of what was scored; NaN where nothing was."""
     scored = [outcome for outcome in outcomes if outcome is not None]
     weight = sum(outcome.weight for outcome in scored)
-    return sum(outcome.weight * outcome for outcome in scored) / weight if weight else math.nan
+    return ratio(sum(outcome.weight * outcome for outcome in scored), weight)
 
 
 def defined(value: float) -> float | None:
@@ -174,6 +179,10 @@ class Aggregation:
 
     def __call__(self, items: Sequence[Any]) -> float | NotDefined:
         return or_not_defined(self.value(items))
+
+
+MEAN = Aggregation(mean, clustered_stderr)  # of outcomes
+TOTAL = Aggregation(lambda rows: float(sum(value for value in rows if value is not None)))
 
 
 def or_not_defined(value: float) -> float | NotDefined:

@@ -10,11 +10,12 @@ from pathlib import Path
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.asked import SKIP
 from lm_factuality.benchmarks.declaration import Table
-from lm_factuality.ground.agreement import Measure, agreeing, coefficient, cohen, fleiss, krippendorff, ratio, share
+from lm_factuality.ground.agreement import Measure, agreeing, coefficient, cohen, fleiss, krippendorff, share
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.plots import new_figure, save_figure
 from lm_factuality.ground.settings import Number
+from lm_factuality.ground.statistics import ratio
 from lm_factuality.people.labels import Entry, Key, Labels
 
 Figures = dict[str, dict[str, dict[str, Number]]]
@@ -154,7 +155,8 @@ def _cells(key: Key, people: Sequence[str], about: tuple[str, str], looked: Sequ
 
 def _share(values: Iterable[tuple[_Looked, float]]) -> Measure:
     rows = [(each.entry, value) for each, value in values]
-    return share([(entry.weight * value, entry.weight) for entry, value in rows], [entry.cluster for entry, _ in rows], ratio)
+    weighted = [(entry.weight * value, entry.weight) for entry, value in rows]
+    return share(weighted, [entry.cluster for entry, _ in rows], lambda sums: ratio(*sums))
 
 
 def _pairs(key: Key, people: Sequence[str], about: tuple[str, str], looked: Sequence[_Looked]) -> Iterator[Cell]:
@@ -179,5 +181,5 @@ def _pairs(key: Key, people: Sequence[str], about: tuple[str, str], looked: Sequ
         if called:
             cells = [[each.entry.weight * x for x in (not (a or b), not a, a and b, a)] for each, a, b in called]
             clusters = [each.entry.cluster for each, _, _ in called]
-            balanced = share(cells, clusters, lambda sums: (ratio(sums[:2]) + ratio(sums[2:])) / 2)
+            balanced = share(cells, clusters, lambda sums: (ratio(*sums[:2]) + ratio(*sums[2:])) / 2)
             yield Cell("pairs", row, "balanced, %", balanced)

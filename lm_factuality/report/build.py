@@ -219,7 +219,7 @@ def overview_plot(chosen: Chosen) -> Plot | None:
     models, rows = [model.label for model in chosen.models[:MOST_SERIES]], []
     for task in chosen.tasks:
         score = chosen.of_task(task)[0].headline
-        if score is None or score.measure is None or not score.measure.is_share:
+        if score is None or score.measure is None or (score.measure.low, score.measure.high) != (0, 1):
             continue
         drawn = {entry.model.label: entry.dot(entry.headline) for entry in chosen.of_task(task) if entry.model.label in models}
         if found := {label: dot for label, dot in drawn.items() if dot}:

@@ -15,8 +15,8 @@ from tqdm import tqdm
 
 from lm_factuality.benchmarks.chosen import LEAST_ROWS, Chosen, Entry, Model
 from lm_factuality.benchmarks.declaration import Benchmark, Samples, Score, undeclared
-from lm_factuality.benchmarks.pairs import Scored, compare_all, compared_scores, row_of, stderr_of
-from lm_factuality.benchmarks.rows import Counts, SampleRow
+from lm_factuality.benchmarks.pairs import Scored, compare_all, compared_scores, row_of, scored_rows, stderr_of
+from lm_factuality.benchmarks.rows import SampleRow
 from lm_factuality.ground.errors import Reason, reasons_of
 from lm_factuality.ground.files import write_text
 from lm_factuality.ground.html import as_data
@@ -81,7 +81,6 @@ def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path)
     scored: dict[str, dict[str, Scored]] = {}
     reasons: dict[str, list[str]] = defaultdict(list)
     for entry in tqdm(entries, f"reading {task}", unit=" models", delay=2):
-        parts: dict[str, dict[str, tuple[str, Counts]]] = {}
         rows: list[tuple[int, SampleRow]] = []
         for sample in samples_of(entry.result):
             row = row_of(entry.result, benchmark.samples, sample)
@@ -89,10 +88,8 @@ def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path)
             facets.update(row.facets)
             if reason := row.detail.get("unscored"):
                 reasons[entry.model.id].append(str(reason))
-            for score, counts in row.parts.items():
-                parts.setdefault(score, {})[row.key] = (row.cluster, counts)
-        for score, by_key in parts.items():
-            scored.setdefault(score, {})[entry.model.id] = Scored(by_key)
+        for score, parts in scored_rows(row for _, row in rows).items():
+            scored.setdefault(score, {})[entry.model.id] = parts
         _write_model(f"{task_id}.{entry.model.id}", rows, folder)
     _write(folder, f"{task_id}.docs", [title for _, title, _ in docs.values()])
     texts = [doc for _, _, doc in docs.values()]

@@ -10,12 +10,13 @@ from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.benchmarks.chosen import Figure, figure, headline, newest
 from lm_factuality.benchmarks.declaration import Benchmark, Published, Run, Score, Table
-from lm_factuality.benchmarks.pairs import compare_all, compared_scores, scored_rows, written
+from lm_factuality.benchmarks.pairs import compare_all, compared_scores, row_of, scored_rows, written
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.model_names import short_name
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.suite import read_config
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
+from lm_factuality.harness.samples import samples_of
 from lm_factuality.results.read import read_results_files
 
 _MOST_MODELS = 3  # of which tables have all scores, not only the headline
@@ -34,10 +35,11 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
             else:
                 found.append((benchmark, Run(file, task, tuple(notes_of(benchmark, file, task)))))
     kept = {id(run) for run in newest(run for _, run in found)[0]}
-    runs = [
-        replace(run, scored=scored_rows(run.task, benchmark.samples)) if id(run) in kept and benchmark.samples else run
-        for benchmark, run in tqdm(found, "reading samples", unit=" runs", delay=2)
-    ]
+    runs = []
+    for benchmark, run in tqdm(found, "reading samples", unit=" runs", delay=2):
+        if id(run) in kept and (shown := benchmark.samples):
+            run = replace(run, scored=scored_rows(row_of(run.task, shown, each) for each in samples_of(run.task)))
+        runs.append(run)
     return runs, list(left_out)
 
 

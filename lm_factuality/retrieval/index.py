@@ -83,9 +83,18 @@ def read_manifest(folder: Path) -> Manifest:
     if not path.is_file():
         raise DataError(f"{folder}: no {NAME} in it, so it is not an index; give the folder of 'lm-factuality index build'")
     try:
-        return _parse(parse_json(path.read_text(encoding="utf-8")))
+        values = parse_json(path.read_text(encoding="utf-8"))
+        if not isinstance(values, dict) or "format" not in values:
+            raise ValueError("no key 'format'")
+        if values["format"] != FORMAT:
+            older = " (1 was the suite's own BM25, before Tantivy)" if values["format"] == 1 else ""
+            raise ValueError(f"format {values['format']!r}, but this version of the suite reads format {FORMAT}{older}")
+        manifest = to_model(Manifest, values)
+        if any(Path(file.name).is_absolute() or ".." in Path(file.name).parts for file in manifest.files):
+            raise ValueError("a file outside the folder")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{path}: not a manifest of an index: {error}; {_AGAIN.format(folder=folder)}") from error
+    return manifest
 
 
 def check_files(folder: Path, manifest: Manifest, sums: bool | None = None) -> None:
@@ -103,18 +112,6 @@ def check_files(folder: Path, manifest: Manifest, sums: bool | None = None) -> N
                 f"{folder / file.name}: altered since it was built: SHA-256 {found[:12]}..., expected "
                 f"{file.sha256[:12]}...; copy the folder again, or {again}"
             )
-
-
-def _parse(values: Any) -> Manifest:
-    if not isinstance(values, dict) or "format" not in values:
-        raise ValueError("no key 'format'")
-    if values["format"] != FORMAT:
-        older = " (1 was the suite's own BM25, before Tantivy)" if values["format"] == 1 else ""
-        raise ValueError(f"format {values['format']!r}, but this version of the suite reads format {FORMAT}{older}")
-    manifest = to_model(Manifest, values)
-    if any(Path(file.name).is_absolute() or ".." in Path(file.name).parts for file in manifest.files):
-        raise ValueError("a file outside the folder")
-    return manifest
 
 
 @dataclass(frozen=True)

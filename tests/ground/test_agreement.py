@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from itertools import permutations
 
 import numpy as np
 import pytest
 
-from lm_factuality.ground.agreement import Measure, agreeing, coefficient, cohen, fleiss, krippendorff, ratio, share
-from lm_factuality.ground.statistics import Outcome, clustered_stderr
+from lm_factuality.ground.agreement import Measure, agreeing, coefficient, cohen, fleiss, krippendorff, share
+from lm_factuality.ground.statistics import Outcome, clustered_stderr, ratio
 
 # Fleiss (1971), table 1: how many of six psychiatrists gave each of 30 patients one of five diagnoses.
 DIAGNOSES = [
@@ -153,18 +154,22 @@ def test_no_interval_where_there_is_nothing_to_leave_out(items, clusters):
     assert (found.low, found.high) == (None, None)
 
 
+def of_two(sums: Sequence[float]) -> float:
+    return ratio(*sums)
+
+
 def test_shares_have_intervals_even_where_all_agree():
     rows, clusters = [(1, 1)] * 30, [str(each // 3) for each in range(30)]
-    found = share(rows, clusters, ratio)
+    found = share(rows, clusters, of_two)
     assert (found.value, found.high, found.count) == (1, 1, 30)
     assert found.low == pytest.approx(0.6915, abs=1e-4)  # 10 of 10, Clopper and Pearson
-    mixed = share([(each % 2, 1) for each in range(30)], clusters, ratio)
+    mixed = share([(each % 2, 1) for each in range(30)], clusters, of_two)
     assert mixed.low < 0.5 < mixed.high
-    assert share([(1, 2), (1, 2)], ["x", "y"], ratio) == Measure(0.5, None, None, 2)  # no draw says anything of the spread
-    assert share([(0, 1)] * 3, list("xyz"), ratio).high == pytest.approx(1 - 0.025 ** (1 / 3))
-    assert share([(1, 1)], ["x"], ratio).low == pytest.approx(0.025)
-    assert share([], [], ratio) == Measure(None, None, None, 0)
-    assert share([(0, 0)], ["x"], ratio) == Measure(None, None, None, 1)
+    assert share([(1, 2), (1, 2)], ["x", "y"], of_two) == Measure(0.5, None, None, 2)  # no draw says anything of the spread
+    assert share([(0, 1)] * 3, list("xyz"), of_two).high == pytest.approx(1 - 0.025 ** (1 / 3))
+    assert share([(1, 1)], ["x"], of_two).low == pytest.approx(0.025)
+    assert share([], [], of_two) == Measure(None, None, None, 0)
+    assert share([(0, 0)], ["x"], of_two) == Measure(None, None, None, 1)
 
 
 @pytest.mark.parametrize(("answers", "expected"), [("aa", 1), ("ab", 0), ("aab", 1 / 3), ("aaab", 1 / 2), ("aabb", 1 / 3)])

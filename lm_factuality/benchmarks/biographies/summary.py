@@ -10,8 +10,7 @@ from typing import Any
 from lm_factuality.benchmarks.biographies.scores import Scores, score
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.declaration import DIFFERENCE, PRECISION, SHARE, Score, interval_of
-from lm_factuality.ground import statistics
-from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, defined, mean
+from lm_factuality.ground.statistics import MEAN, Aggregation, Outcome, clustered_stderr, defined, how_many, mean
 from lm_factuality.ground.thinking import UNFINISHED
 
 
@@ -113,18 +112,16 @@ def row_metrics(row: Row) -> dict[str, Any]:
     return {**{name: part(name) for name in MEANS}, **ends, "respond_ratio": responded, "unscored": row.unscored}
 
 
-_MEAN = Aggregation(mean, clustered_stderr)
-
 SCORES = (
-    Score("d_factscore", _MEAN, PRECISION, "D-FActScore"),
-    Score("factscore", _MEAN, PRECISION, "FActScore"),
-    Score("difference", _MEAN, DIFFERENCE, "Gap", False, note="FActScore minus D-FActScore", unit="points"),
-    Score("num_biographies", _MEAN, None, "Biographies", None, 1, 2, note="individuals that a reader sees in a response"),
-    Score("num_entities", _MEAN, None, "Entities", None, 1, 2, note="people about whom a response says something true"),
-    Score("one_bio_many_entities", _MEAN, SHARE, "People merged", False, note="responses with one biography of several entities"),
-    Score("facts_per_response", _MEAN, None, "Facts a response", None, 1, 1),
-    Score("respond_ratio", _MEAN, SHARE, "Answered"),
-    Score("factscore_penalised", _MEAN, PRECISION),
+    Score("d_factscore", MEAN, PRECISION, "D-FActScore"),
+    Score("factscore", MEAN, PRECISION, "FActScore"),
+    Score("difference", MEAN, DIFFERENCE, "Gap", False, note="FActScore minus D-FActScore", unit="points"),
+    Score("num_biographies", MEAN, None, "Biographies", None, 1, 2, note="individuals that a reader sees in a response"),
+    Score("num_entities", MEAN, None, "Entities", None, 1, 2, note="people about whom a response says something true"),
+    Score("one_bio_many_entities", MEAN, SHARE, "People merged", False, note="responses with one biography of several entities"),
+    Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),
+    Score("respond_ratio", MEAN, SHARE, "Answered"),
+    Score("factscore_penalised", MEAN, PRECISION),
     *(Score(name, Aggregation(mean)) for name in BOUNDS),
-    Score("unscored", Aggregation(statistics.how_many), higher=False),
+    Score("unscored", Aggregation(how_many), higher=False),
 )

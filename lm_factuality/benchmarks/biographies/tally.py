@@ -2,7 +2,6 @@
 Facts are matched one to one with released ones by the content words they share, leaving out pronouns and the name asked about,
 which may stand for each other. Pairs of facts count for groups, as in Hubert and Arabie (1985)."""
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from judges.lexical.words import STOPWORDS, read_patterns
 from lm_factuality.benchmarks.biographies.decisions import Known, words
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
-from lm_factuality.ground.statistics import defined
+from lm_factuality.ground.statistics import defined, ratio
 
 SAME_FACT = 0.7  # twice the common content words over those of both, from which two facts are the same
 _VERB = re.compile(rf"\b(?:{read_patterns('facts')['verb'].pattern})\b|\w\w(?:ed|es|s|ing)\b")  # or what may be one
@@ -49,20 +48,20 @@ class Measure:
 
 
 def share(part: str, *whole: str) -> Callable[[Totals], float]:
-    return lambda totals: _ratio(totals[part], sum(totals[name] for name in whole))
+    return lambda totals: ratio(totals[part], sum(totals[name] for name in whole))
 
 
 def f1(hits: str, *others: str) -> Callable[[Totals], float]:
     """Twice the hits over what is on both sides, which the other counts add up to."""
-    return lambda totals: _ratio(2 * totals[hits], sum(totals[name] for name in others))
+    return lambda totals: ratio(2 * totals[hits], sum(totals[name] for name in others))
 
 
 def kappa(totals: Totals) -> float:
     """Cohen's: agreement beyond that of judges who only know how often each answer is given."""
     tp, fp, fn, tn = (totals[name] for name in ("tp", "fp", "fn", "tn"))
     total = tp + fp + fn + tn
-    chance = _ratio((tp + fp) * (tp + fn) + (fn + tn) * (fp + tn), total * total)
-    return _ratio(_ratio(tp + tn, total) - chance, 1 - chance)
+    chance = ratio((tp + fp) * (tp + fn) + (fn + tn) * (fp + tn), total * total)
+    return ratio(ratio(tp + tn, total) - chance, 1 - chance)
 
 
 _TABLE = {"precision": share("tp", "tp", "fp"), "recall": share("tp", "tp", "fn"), "f1": f1("tp", "tp", "tp", "fp", "fn")}
@@ -84,7 +83,7 @@ LINKING = Measure(("right", "groups"), {"accuracy": share("right", "groups")})
 VERIFICATION = Measure(
     ("tp", "fp", "fn", "tn"),
     {
-        "accuracy": lambda totals: _ratio(totals["tp"] + totals["tn"], sum(totals.values())),
+        "accuracy": lambda totals: ratio(totals["tp"] + totals["tn"], sum(totals.values())),
         **_TABLE,
         "balanced_accuracy": lambda totals: (_TABLE["recall"](totals) + share("tn", "tn", "fp")(totals)) / 2,
         "kappa": kappa,
@@ -147,7 +146,7 @@ def verified(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
 def matched(own: Sequence[str], released: Sequence[str], name: str) -> int:
     """How many facts of both lists are the same, each with one other at most, so that as many as can be are."""
     sides = [[_content(fact, name) for fact in facts] for facts in (own, released)]
-    shared = np.array([[_ratio(2 * len(one & other), len(one) + len(other)) for other in sides[1]] for one in sides[0]])
+    shared = np.array([[ratio(2 * len(one & other), len(one) + len(other)) for other in sides[1]] for one in sides[0]])
     rows, columns = linear_sum_assignment(shared >= SAME_FACT, maximize=True)
     return int((shared[rows, columns] >= SAME_FACT).sum())
 
@@ -169,7 +168,3 @@ def _table(pairs: Sequence[tuple[bool, bool]]) -> dict[str, int]:
 def _content(fact: str, name: str) -> set[str]:
     every = words(fact)
     return (every - STOPWORDS - words(name)) or every
-
-
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else math.nan

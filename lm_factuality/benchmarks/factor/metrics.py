@@ -14,7 +14,7 @@ import numpy as np
 from lm_factuality.benchmarks.declaration import ACCURACY, BITS_PER_BYTE, Measure, Score
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS, RowScore, score_row
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
+from lm_factuality.ground.statistics import MEAN, TOTAL, Aggregation, Outcome, how_many
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult, number_of
 
 LOTS = 20  # drawings of word weights
@@ -123,28 +123,28 @@ def _plain_mean(values: Sequence[float]) -> float:
 
 CHOICE_PROB, PAIRWISE = Measure("choice_probability"), Measure("pairwise_accuracy")
 BRIER, MARGIN = Measure("brier_score", "squared error", 0.0, 2.0), Measure("margin", "nats per token", -math.inf, math.inf)
-_CLUSTERED, _PLAIN = Aggregation(mean, clustered_stderr), Aggregation(_plain_mean)
+_PLAIN = Aggregation(_plain_mean)
 _OF_GOLD = Aggregation(lambda rows: _plain_mean([row.of_gold for row in rows if row.of_gold is not None]))
 # Of one tokenizer, whose mark are its token counts.
-_MARGIN = Score(f"{MARGIN_VERSUS}*", _CLUSTERED, MARGIN, times=1, digits=3, alike="factor_num_tokens")
+_MARGIN = Score(f"{MARGIN_VERSUS}*", MEAN, MARGIN, times=1, digits=3, alike="factor_num_tokens")
 
 SCORES = (
-    Score("factor_acc", _CLUSTERED, ACCURACY, "Accuracy", note="by mean log-probability per token, equation 1 of the paper"),
-    Score("acc", _CLUSTERED, ACCURACY, "Accuracy of sums", note="by log-probability, not divided by length"),
-    Score("acc_bytes", _CLUSTERED, ACCURACY, "Accuracy per byte", note="by log-probability per UTF-8 byte"),
-    Score("bits_per_byte", _CLUSTERED, BITS_PER_BYTE, "Bits per byte", False, 1, 3, "of true completions"),
-    Score("choice_prob", _CLUSTERED, CHOICE_PROB, "Choice probability", note="of the true one, given that one of them follows"),
-    Score("brier_score", _CLUSTERED, BRIER, "Brier score", False, 1, 3, "of choice probabilities; 0.75 if all four are equal"),
-    Score("pairwise_acc", _CLUSTERED, PAIRWISE, "Pairwise accuracy", note="share of contradictions beaten; chance is 50%"),
+    Score("factor_acc", MEAN, ACCURACY, "Accuracy", note="by mean log-probability per token, equation 1 of the paper"),
+    Score("acc", MEAN, ACCURACY, "Accuracy of sums", note="by log-probability, not divided by length"),
+    Score("acc_bytes", MEAN, ACCURACY, "Accuracy per byte", note="by log-probability per UTF-8 byte"),
+    Score("bits_per_byte", MEAN, BITS_PER_BYTE, "Bits per byte", False, 1, 3, "of true completions"),
+    Score("choice_prob", MEAN, CHOICE_PROB, "Choice probability", note="of the true one, given that one of them follows"),
+    Score("brier_score", MEAN, BRIER, "Brier score", False, 1, 3, "of choice probabilities; 0.75 if all four are equal"),
+    Score("pairwise_acc", MEAN, PAIRWISE, "Pairwise accuracy", note="share of contradictions beaten; chance is 50%"),
     replace(_MARGIN, name="margin", label="Margin", note="over the likeliest contradiction, nats per token"),
-    Score(f"{VERSUS}*", _CLUSTERED, ACCURACY),
+    Score(f"{VERSUS}*", MEAN, ACCURACY),
     _MARGIN,
     Score(FLOOR, Aggregation(lambda rows: _plain_mean([row for row in rows if row is not None])), higher=None),
     Score("factor_acc_worst", _PLAIN),
     Score("factor_acc_best", _PLAIN),
     Score("factor_mean_logprob", _OF_GOLD, None, "Log-probability", True, 1, 3, "of true completions, nats per token"),
     Score("factor_num_tokens", Aggregation(lambda rows: _plain_mean([count for row in rows for count in row])), higher=None),
-    Score("truncated", Aggregation(lambda rows: float(sum(rows))), higher=False),
+    Score("truncated", TOTAL, higher=False),
     Score("unscored", Aggregation(how_many), higher=False),
 )
 

@@ -1,6 +1,5 @@
 """FACTOR in the report: accuracy by size, against perplexity, by error type, with and without retrieval."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from lm_factuality.benchmarks.chosen import Chosen, Entry, series, shown_scores, without_retrieval
+from lm_factuality.benchmarks.chosen import Chosen, Entry, both_ways, series, shown_scores
 from lm_factuality.benchmarks.declaration import PERPLEXITY, Sample, Samples, Score
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import FINER, MARGIN_VERSUS, SCORES, VERSUS, known_of, true_bytes
@@ -17,6 +16,7 @@ from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.plots import MOST_SERIES, Dot, Plot, Point, dots, scatter
 from lm_factuality.harness.outputs import TaskResult
+from lm_factuality.harness.samples import to_float
 
 LEAD = (
     "Does the model find the true completion likelier than false ones? The floor is what knowing nothing scores on the same rows."
@@ -102,11 +102,7 @@ def _kind(name: str) -> str:
 def _retrieval(chosen: Chosen, task: str) -> Mapping[str, Any] | None:
     """Each model that was scored with retrieval beside the same model without (figure 4), and the gains where rows are known."""
     entries = {(entry.model.name, entry.model.variant): entry for entry in chosen.of_task(task)}
-    both = [
-        (other, entry, entry.headline)
-        for (name, variant), entry in entries.items()
-        if (plain := without_retrieval(variant)) is not None and (other := entries.get((name, plain))) and entry.headline
-    ]
+    both = [(other, entry, entry.headline) for other, entry in both_ways(entries) if entry.headline]
     if not both:
         return None
     found = {one.model.id: chosen.pair(task, score, one.model, other.model) for other, one, score in both}
@@ -156,7 +152,7 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         sorted({kind for kind in kinds if kind}),
         {
             "means": means,
-            "sums": [_number(each[0]) for each in sample["filtered_resps"]],
+            "sums": [to_float(each[0]) for each in sample["filtered_resps"]],
             "by_sums": doc.get("protocol") == "dola",
             "tokens": sample.get("factor_num_tokens"),
             "truncated": bool(sample.get("truncated")),
@@ -166,15 +162,6 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         },
         parts,
     )
-
-
-def _number(text: Any) -> float | None:
-    """A sum as lm_eval wrote it, as text; None if it is no finite number."""
-    try:
-        value = float(text)
-    except (TypeError, ValueError):
-        return None
-    return value if math.isfinite(value) else None
 
 
 def _compared(name: str) -> Score | None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from lm_factuality.benchmarks.declaration import ACCURACY, DIFFERENCE, SHARE, Measure, Score
 from lm_factuality.ground.errors import curable
-from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean, pooled_stderr
+from lm_factuality.ground.statistics import MEAN, Aggregation, Outcome, how_many, pooled_stderr
 from lm_factuality.ground.thinking import UNFINISHED, plain
 from lm_factuality.harness.outputs import WordAnswer
 
@@ -229,22 +229,21 @@ def _calibration_error(sums: Sequence[float]) -> float:
     return sum(map(abs, gaps)) / count if count else math.nan
 
 
-_MEAN = Aggregation(mean, clustered_stderr)
 _PLAIN = Aggregation(lambda rows: math.fsum(rows) / len(rows) if rows else math.nan)
 _CALIBRATION = Aggregation(expected_calibration_error, lambda rows: pooled_stderr(list(_gaps(rows).values()), _calibration_error))
 
 SCORES = (
-    Score("chat_acc", _MEAN, ACCURACY, "Accuracy", note="the true completion has the highest probability; a tie is wrong"),
+    Score("chat_acc", MEAN, ACCURACY, "Accuracy", note="the true completion has the highest probability; a tie is wrong"),
     Score("chat_acc_worst", _PLAIN),
     Score("chat_acc_best", _PLAIN),
-    Score("pairwise_acc", _MEAN, ACCURACY, "Pairwise accuracy", note="against each contradiction, a tie counts half"),
-    Score("all_right", _MEAN, ACCURACY, "All right", note="the true completion accepted, every contradiction refused"),
-    Score("prompt_acc", _MEAN, ACCURACY, "Accuracy of prompts", note="the letter of the true completion, over all rotations"),
+    Score("pairwise_acc", MEAN, ACCURACY, "Pairwise accuracy", note="against each contradiction, a tie counts half"),
+    Score("all_right", MEAN, ACCURACY, "All right", note="the true completion accepted, every contradiction refused"),
+    Score("prompt_acc", MEAN, ACCURACY, "Accuracy of prompts", note="the letter of the true completion, over all rotations"),
     Score("auroc", Aggregation(auroc, auroc_stderr), Measure("auroc"), "AUROC", times=1, digits=3, unit=""),
-    Score("brier", _MEAN, Measure("brier"), "Brier score", False, 1, 3, unit=""),
+    Score("brier", MEAN, Measure("brier"), "Brier score", False, 1, 3, unit=""),
     Score("ece", _CALIBRATION, Measure("calibration_error"), "Calibration error", False, 1, 3, f"expected, {BINS} bins", ""),
-    Score("p_true_bias", _MEAN, DIFFERENCE, "Bias to True", None, 1, 3, "mean probability of True minus the share of true", ""),
-    Score(f"{POSITION}*", _MEAN, SHARE, higher=None),
-    Score("unreadable", _MEAN, SHARE, "Unreadable answers", False),
+    Score("p_true_bias", MEAN, DIFFERENCE, "Bias to True", None, 1, 3, "mean probability of True minus the share of true", ""),
+    Score(f"{POSITION}*", MEAN, SHARE, higher=None),
+    Score("unreadable", MEAN, SHARE, "Unreadable answers", False),
     Score("unscored", Aggregation(how_many), higher=False),
 )

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from lm_factuality.benchmarks.declaration import ACCURACY as _ACCURACY
 from lm_factuality.benchmarks.declaration import SHARE, Score
 from lm_factuality.benchmarks.factor_generation.facts import FALSE, MARKS, TRUE
-from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean, pooled_stderr
+from lm_factuality.ground.statistics import MEAN, TOTAL, Aggregation, Outcome, how_many, pooled_stderr, ratio
 
 RIGHT, WRONG, UNSPLIT = GROUPS = ("right", "wrong", "unsplit")
 WEIGHTED, POOLED = "weighted", "pooled"
@@ -41,11 +41,11 @@ class Counts(NamedTuple):
     @property
     def accuracy(self) -> float:
         """True generations among those that are true or false; NaN if there are none."""
-        return _ratio(self.true, self.true + self.false)
+        return ratio(self.true, self.true + self.false)
 
     def share(self, mark: str) -> float:
         """Of the marked generations; NaN if there are none."""
-        return _ratio(getattr(self, mark), self.marked)
+        return ratio(getattr(self, mark), self.marked)
 
     def all_marked(self, mark: str) -> Counts:
         """As if every unscored generation had this mark."""
@@ -85,7 +85,7 @@ class Totals(NamedTuple):
     @property
     def weight(self) -> float:
         """The share of pairs in which the model is right; NaN if no pair has scores."""
-        return _ratio(self.pairs_right, self.pairs)
+        return ratio(self.pairs_right, self.pairs)
 
     def counts(self, subset: str) -> Counts:
         """The counts of a subset; of the weighted one its shares, which are NaN where a subset of any weight has no marks."""
@@ -155,10 +155,6 @@ def tally_row(doc: Mapping[str, Any], verdict: Mapping[str, Any]) -> RowTally:
     return RowTally(doc["doc_id"], group, counts, sum(beaten.values()), len(beaten))
 
 
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else math.nan
-
-
 _SCORES = {score if subset == WEIGHTED else f"{score}_{subset}": (subset, score) for subset in SUBSETS for score in KINDS}
 _BOUNDS = {"accuracy_worst": FALSE, "accuracy_best": TRUE}
 
@@ -203,8 +199,8 @@ def _scores() -> Iterator[Score]:
     for name, mark in _BOUNDS.items():
         yield Score(name, _of_totals(methodcaller("bound", mark), has_stderr=False)["aggregation"])
     yield Score("pairs_right", _of_totals(attrgetter("weight"))["aggregation"], SHARE)
-    yield Score("factor_acc", Aggregation(mean, clustered_stderr), _ACCURACY)
-    yield Score("unscored", Aggregation(lambda counts: float(sum(counts))), higher=False)
+    yield Score("factor_acc", MEAN, _ACCURACY)
+    yield Score("unscored", TOTAL, higher=False)
     yield Score("without_fact", Aggregation(how_many), higher=False)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from lm_factuality.benchmarks.declaration import BALANCED_ACCURACY, F1, PRECISION, RECALL, Score
 from lm_factuality.benchmarks.felm.rows import DOMAINS, MODES_WITH_REFERENCES, WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
-from lm_factuality.ground.statistics import Aggregation, defined, how_many, pooled
+from lm_factuality.ground.statistics import TOTAL, Aggregation, defined, how_many, pooled, ratio
 
 LEVELS = ("segment", "response")
 ALL = "ALL"
@@ -30,12 +30,12 @@ class Counts(NamedTuple):
     @property
     def precision(self) -> float:
         """Of what was flagged, the share that holds an error; NaN if nothing was flagged."""
-        return _ratio(self.tp, self.tp + self.fp)
+        return ratio(self.tp, self.tp + self.fp)
 
     @property
     def recall(self) -> float:
         """Of what holds an error, the share that was flagged; NaN if nothing does."""
-        return _ratio(self.tp, self.tp + self.fn)
+        return ratio(self.tp, self.tp + self.fn)
 
     @property
     def f1(self) -> float:
@@ -47,14 +47,10 @@ class Counts(NamedTuple):
     @property
     def balanced_accuracy(self) -> float:
         """Mean of the recalls of both classes (Brodersen et al. 2010); NaN if one of them is empty."""
-        return (self.recall + _ratio(self.tn, self.tn + self.fp)) / 2
+        return (self.recall + ratio(self.tn, self.tn + self.fp)) / 2
 
 
 MEASURES = {"precision": PRECISION, "recall": RECALL, "f1": F1, "balanced_accuracy": BALANCED_ACCURACY}
-
-
-def _ratio(part: int, whole: int) -> float:
-    return part / whole if whole else math.nan
 
 
 def count(errors: Sequence[bool], flagged: Sequence[bool]) -> Counts:
@@ -143,7 +139,7 @@ def _scores() -> Iterator[Score]:
     for level in LEVELS:
         for bound in _BOUNDS:
             yield Score(f"{level}_f1_{bound}", _pooled("f1", has_stderr=False))
-    yield Score("without_references", Aggregation(lambda rows: float(sum(rows))), higher=False)
+    yield Score("without_references", TOTAL, higher=False)
 
 
 SCORES = tuple(_scores())

@@ -15,7 +15,7 @@ from lm_factuality.benchmarks.biographies.scores import length_penalty, of_any, 
 from lm_factuality.benchmarks.biographies.summary import why_unscored
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.declaration import DIFFERENCE, F1, PRECISION, RECALL, SHARE, Score
-from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
+from lm_factuality.ground.statistics import MEAN, Aggregation, Outcome, how_many, mean
 from lm_factuality.ground.thinking import UNFINISHED
 
 _OF_ENTITIES = ("d_factscore", "difference", "num_entities", "one_bio_many_entities")
@@ -92,21 +92,19 @@ def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> dict[s
     return {**parts, "unscored": reason}
 
 
-_CLUSTERED = Aggregation(mean, clustered_stderr)
-
 SCORES = (
-    Score("f1_at_k", _CLUSTERED, F1, "F1@K", note="of precision and recall; K is a setting of the task"),
-    Score("d_factscore", _CLUSTERED, PRECISION, "D-FActScore"),
-    Score("precision", _CLUSTERED, PRECISION, "Precision", note="supported facts; irrelevant ones are left out"),
-    Score("factscore", _CLUSTERED, PRECISION, "FActScore", note="supported facts; irrelevant ones are not"),
-    Score("difference", _CLUSTERED, DIFFERENCE, "Gap", False, note="FActScore minus D-FActScore", unit="points"),
-    Score("recall_at_k", _CLUSTERED, RECALL, "Recall@K"),
-    Score("facts_per_response", _CLUSTERED, None, "Facts a response", None, 1, 1),
-    Score("num_entities", _CLUSTERED, None, "Entities", None, 1, 2, note="entities about which a response says something true"),
-    Score("one_bio_many_entities", _CLUSTERED, SHARE, "Merged", False, note="responses that merge several entities into one"),
-    Score("respond_ratio", _CLUSTERED, SHARE, "Answered"),
-    Score("factscore_penalised", _CLUSTERED, PRECISION),
+    Score("f1_at_k", MEAN, F1, "F1@K", note="of precision and recall; K is a setting of the task"),
+    Score("d_factscore", MEAN, PRECISION, "D-FActScore"),
+    Score("precision", MEAN, PRECISION, "Precision", note="supported facts; irrelevant ones are left out"),
+    Score("factscore", MEAN, PRECISION, "FActScore", note="supported facts; irrelevant ones are not"),
+    Score("difference", MEAN, DIFFERENCE, "Gap", False, note="FActScore minus D-FActScore", unit="points"),
+    Score("recall_at_k", MEAN, RECALL, "Recall@K"),
+    Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),
+    Score("num_entities", MEAN, None, "Entities", None, 1, 2, note="entities about which a response says something true"),
+    Score("one_bio_many_entities", MEAN, SHARE, "Merged", False, note="responses that merge several entities into one"),
+    Score("respond_ratio", MEAN, SHARE, "Answered"),
+    Score("factscore_penalised", MEAN, PRECISION),
     *(Score(f"{name}_{which}", Aggregation(mean)) for name in (*_BOUNDED, "d_factscore") for which in ("worst", "best")),
-    Score("f1_at_*", _CLUSTERED, F1),
+    Score("f1_at_*", MEAN, F1),
     Score("unscored", Aggregation(how_many), higher=False),
 )

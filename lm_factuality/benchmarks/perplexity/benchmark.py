@@ -12,7 +12,7 @@ from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import BITS_PER_BYTE, PERPLEXITY, Benchmark, Recount, Row, Sample, Samples, Score
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
-from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
+from lm_factuality.ground.statistics import MEAN, TOTAL, Aggregation, Outcome, clustered_stderr, how_many, mean
 from lm_factuality.harness.outputs import ResultsFile, ScoredText, TaskResult
 from lm_factuality.harness.samples import same_responses, to_float, to_int
 
@@ -66,18 +66,14 @@ def _exp(value: float) -> float:
         return math.inf
 
 
-def _total(values: Sequence[float | None]) -> float:
-    return float(sum(value for value in values if value is not None))
-
-
 _GEOMETRIC = Aggregation(geometric_mean, geometric_stderr)
 
 SCORES = (
     Score("perplexity", _GEOMETRIC, PERPLEXITY, "Perplexity per token", False, 1, 2),
     Score("byte_perplexity", _GEOMETRIC, PERPLEXITY, "Perplexity per byte", False, 1, 3),
-    Score("bits_per_byte", Aggregation(mean, clustered_stderr), BITS_PER_BYTE, "Bits per byte", False, 1, 3),
-    Score("logprob", Aggregation(_total)),
-    *(Score(name, Aggregation(_total), higher=None) for name in ("num_tokens", "num_bytes", "num_windows")),
+    Score("bits_per_byte", MEAN, BITS_PER_BYTE, "Bits per byte", False, 1, 3),
+    Score("logprob", TOTAL),
+    *(Score(name, TOTAL, higher=None) for name in ("num_tokens", "num_bytes", "num_windows")),
     Score("unscored", Aggregation(how_many), higher=False),
 )
 

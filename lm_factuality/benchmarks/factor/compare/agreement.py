@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby, permutations
 from typing import Any, NamedTuple
 
-from lm_factuality.benchmarks.chosen import figure, newest, without_retrieval
+from lm_factuality.benchmarks.chosen import both_ways, figure, newest
 from lm_factuality.benchmarks.declaration import Published, Run
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX as PERPLEXITY
 from lm_factuality.benchmarks.factor.metrics import SCORES
@@ -180,11 +180,7 @@ def gains(points: Sequence[Point]) -> list[Gain]:
     found: list[Gain] = []
     in_order = sorted(points, key=lambda point: (point.task, point.size or 0, point.model))
     for _, here in groupby(in_order, lambda point: point.task):
-        places = {(point.name, point.variant): point for point in here}
-        pairs = {
-            (without, point): difference(point, without)
-            for point in places.values()
-            if (variant := without_retrieval(point.variant)) is not None and (without := places.get((point.name, variant)))
-        }
+        runs = both_ways({(point.name, point.variant): point for point in here})
+        pairs = {(without, with_it): difference(with_it, without) for without, with_it in runs}
         found += [Gain(*both, pair) for both, pair in adjusted(pairs).items()]
     return found
