@@ -43,7 +43,7 @@ def choose_rows(settings: ChooseSettings, seed: int, examples: Iterable[Example]
             yield example
             continue
         rng = random.Random(f"{seed}/choose/{example.doc_id}")
-        left = standing(example, settings.contradictions, settings.min_types)
+        left = standing(example, settings.contradictions, settings.min_types, settings.most_doubtful)
         kinds = len({candidate.type for candidate in left})
         if len(left) < settings.contradictions:
             yield example.drop("choose", f"fewer than {settings.contradictions} contradictions")
@@ -68,16 +68,19 @@ def choose_rows(settings: ChooseSettings, seed: int, examples: Iterable[Example]
         yield Chosen(example, chosen)
 
 
-def standing(example: Example, most: int, least_types: int) -> list[Candidate]:
-    """The candidates that no filter rejected; of those that read the same, the first. The doubtful are left out where a row of
-    ``most`` contradictions of ``least_types`` types can do without."""
+def standing(example: Example, most: int, least_types: int, most_doubtful: int) -> list[Candidate]:
+    """The candidates that no filter rejected and that are not too doubtful; of those that read the same, the first. The more
+    doubtful are left out where a row of ``most`` contradictions of ``least_types`` types can do without."""
     distinct: dict[str, Candidate] = {}
     for candidate in example.candidates:
         if not candidate.rejected:
             distinct.setdefault(" ".join(candidate.text.split()), candidate)
-    sure = [each for each in distinct.values() if not each.doubtful]
-    are_enough = len(sure) >= most and len({each.type for each in sure}) >= least_types
-    return sure if are_enough else list(distinct.values())
+    found: list[Candidate] = []
+    for doubtful in range(most_doubtful + 1):
+        found = [each for each in distinct.values() if each.doubtful <= doubtful]
+        if len(found) >= most and len({each.type for each in found}) >= least_types:
+            break
+    return found
 
 
 def _with_other_centres(completion: str, left: list[Candidate], ways: Any) -> tuple[list[Candidate], Any]:
@@ -171,4 +174,4 @@ def compounds(completion: str, candidates: Sequence[Candidate]) -> dict[tuple[in
 
 
 def _lie_apart(one: Sequence[Span], other: Sequence[Span], apart: int = _APART) -> bool:
-    return all(a[1] + apart <= b[0] or b[1] + apart <= a[0] for a in one for b in other)
+    return all(a[:2] != b[:2] and (a[1] + apart <= b[0] or b[1] + apart <= a[0]) for a in one for b in other)

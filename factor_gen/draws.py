@@ -18,30 +18,33 @@ _NONE_LEFT = (READ, "select")  # stages whose refusal means that there was no se
 
 class Goal(NamedTuple):
     """How many contradictions, none of them doubtful, of how many types end the draws of a document; and how many types a row
-    must have."""
+    must have, and how doubtful its contradictions may be."""
 
     contradictions: int
     types: int
     least_types: int
+    most_doubtful: int
 
 
 def goal_of(settings: BuildSettings) -> Goal:
     """Two types where rows of them can be had at all, more if the settings want more."""
     most, least = settings.choose.contradictions, settings.choose.min_types
-    return Goal(most, max(least, min(2, most, len(settings.types.types))), least)
+    return Goal(most, max(least, min(2, most, len(settings.types.types))), least, settings.choose.most_doubtful)
 
 
-def reached(example: Example, goal: Goal) -> tuple[int, int, bool, int]:
-    """How far a draw got: the stage, then contradictions, whether none is doubtful, and types, none counted beyond the goal."""
-    left, stage = standing(example, goal.contradictions, goal.least_types), _stage(example)
+def reached(example: Example, goal: Goal) -> tuple[int, int, int, int, int]:
+    """How far a draw got: the stage, then contradictions, the types that a row must have, how little doubtful they are (0: not at
+    all, -1, -2), and types, none counted beyond the goal."""
+    left, stage = standing(example, goal.contradictions, goal.least_types, goal.most_doubtful), _stage(example)
     number = ALL_STAGES.index(stage) if stage else len(ALL_STAGES)
-    is_sure = not any(each.doubtful for each in left)
-    return number, min(len(left), goal.contradictions), is_sure, min(len({each.type for each in left}), goal.types)
+    doubtful = max((each.doubtful for each in left), default=0)
+    types = len({each.type for each in left})
+    return number, min(len(left), goal.contradictions), min(types, goal.least_types), -doubtful, min(types, goal.types)
 
 
 def is_met(example: Example, goal: Goal) -> bool:
     """Whether a draw ends the draws of its document."""
-    return reached(example, goal) == (len(ALL_STAGES), goal.contradictions, True, goal.types)
+    return reached(example, goal) == (len(ALL_STAGES), goal.contradictions, goal.least_types, 0, goal.types)
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,10 @@ class Candidate:
 
     ``edit`` is the change as ``old -> new``, several joined by ``; ``. ``generator`` says what made it (``rules/number``,
     ``llm``). The filters add ``contradiction``, the NLI model's probability, and ``fluency``, its mean log-likelihood minus the
-    original's in nats a token; and ``rejected``, why it may not be chosen (empty: it may). One that is ``doubtful`` comes of a
-    rule that is wrong oftener than others, and is chosen only where there are not enough of these."""
+    original's in nats a token; and ``rejected``, why it may not be chosen (empty: it may).
+
+    Of those that are ``doubtful`` only as many are chosen as are lacking: first those of 1, denials in other words, then those of
+    2, by a rule that is wrong oftener than others."""
 
     text: str
     type: str
@@ -38,7 +40,7 @@ class Candidate:
     contradiction: float | None = None
     fluency: float | None = None
     rejected: str = ""
-    doubtful: bool = False
+    doubtful: int = 0
 
     @property
     def is_compound(self) -> bool:

@@ -148,13 +148,15 @@ class FilterSettings:
 class ChooseSettings:
     """Section 3.2.4. Among those of a type ``pick`` takes at ``random``, or ``balanced``: so that what can be seen of the rows
     together tells true from false as little as possible. ``hide_centre`` makes the true completion the most central of a row's
-    choices no oftener than any other; see :func:`factor_gen.choose.compounds`."""
+    choices no oftener than any other; see :func:`factor_gen.choose.compounds`. None is more doubtful than ``most_doubtful``; see
+    :class:`factor_gen.records.Candidate`."""
 
     contradictions: Count = 3
     pick: Literal["balanced", "random"] = "balanced"
     # rows of fewer types are left out
     min_types: Annotated[Integer, Field(ge=1, le=len(ERROR_TYPES)), AfterValidator(_not_above)] = 1
     hide_centre: Truth = False
+    most_doubtful: Annotated[Integer, Field(ge=0, le=2)] = 2
 
 
 _NAME = "letters, digits, _ and - alone, for it becomes the name of an lm_eval task: name: my_factor"

@@ -30,7 +30,7 @@ def chosen(examples: Iterable[Example], seed: int = 0, **settings: object) -> li
 
 @pytest.mark.parametrize(("least_types", "is_sure"), [(1, True), (2, False)])
 def test_the_doubtful_are_taken_where_others_are_too_few(least_types: int, is_sure: bool) -> None:
-    doubtful = replace(candidate("It was.", "link"), doubtful=True)
+    doubtful = replace(candidate("It was.", "link"), doubtful=2)
     (row,) = chosen([example([*(candidate(f"It is {n}.") for n in range(3)), doubtful])], min_types=least_types)
     assert isinstance(row, Chosen)
     assert (doubtful not in row.contradictions) is is_sure
@@ -42,11 +42,27 @@ def test_the_doubtful_are_taken_where_others_are_too_few(least_types: int, is_su
 def test_no_more_that_are_doubtful_than_are_lacking() -> None:
     sure = [candidate("It is one."), candidate("It is two.")]
     doubts = [
-        replace(candidate(text, kind), doubtful=True) for text, kind in (("It was true.", "link"), ("He is true.", "predicate"))
+        replace(candidate(text, kind), doubtful=2) for text, kind in (("It was true.", "link"), ("He is true.", "predicate"))
     ]
     for row in chosen(example([*sure, *doubts], str(n)) for n in range(10)):
         assert isinstance(row, Chosen)
         assert set(sure) < set(row.contradictions)
+
+
+def test_the_less_doubtful_come_first() -> None:
+    """Though they edit the same words."""
+    texts = {"It is not so old.": 0, "He says it is so old.": 0, "It is so not old.": 1, "Here it is so old.": 2}
+    each = [replace(candidate(text), doubtful=doubtful) for text, doubtful in texts.items()]
+    for row in chosen(example(each, str(n), "It is so old.") for n in range(10)):
+        assert isinstance(row, Chosen)
+        assert sorted(found.doubtful for found in row.contradictions) == [0, 0, 1]
+
+
+def test_no_more_doubtful_than_the_settings_allow() -> None:
+    each = [replace(candidate(f"It is {doubtful}."), doubtful=doubtful) for doubtful in (0, 1, 2)]
+    for most_doubtful, is_row in ((0, False), (1, False), (2, True)):
+        (row,) = chosen([example(each)], most_doubtful=most_doubtful)
+        assert isinstance(row, Chosen) is is_row
 
 
 @pytest.mark.parametrize("pick", ["balanced", "random"])

@@ -32,13 +32,15 @@ def example(doc_id: str, kinds: str, draw: int = 1, **keys: Any) -> Example:
     return Example(doc_id, "Before. ", f"Sentence {draw}.", candidates=found, draw=draw, **keys)
 
 
-GOAL = Goal(3, 2, 1)
+GOAL = Goal(3, 2, 1, 2)
 
 
-def with_doubt(doc_id: str, kinds: str, *doubtful: int) -> Example:
+def with_doubt(doc_id: str, kinds: str, *doubtful: int, doubt: int = 2) -> Example:
     """The same, with those at the places ``doubtful`` that are."""
     made = example(doc_id, kinds)
-    return replace(made, candidates=tuple(replace(each, doubtful=i in doubtful) for i, each in enumerate(made.candidates)))
+    return replace(
+        made, candidates=tuple(replace(each, doubtful=doubt * (i in doubtful)) for i, each in enumerate(made.candidates))
+    )
 
 
 def folders(path: Path, *draws: Sequence[Example]) -> list[StageFolder]:
@@ -53,7 +55,7 @@ def folders(path: Path, *draws: Sequence[Example]) -> list[StageFolder]:
 )
 def test_three_contradictions_of_two_types_end_the_draws(kinds: str, met: bool) -> None:
     assert is_met(example("d", kinds), GOAL) is met
-    assert reached(example("d", kinds).drop("filter", "some reason"), GOAL) < (6, 0, False, 0)
+    assert reached(example("d", kinds).drop("filter", "some reason"), GOAL) < (6, 0, 0, 0, 0)
 
 
 def test_doubtful_contradictions_do_not_end_the_draws() -> None:
@@ -61,16 +63,29 @@ def test_doubtful_contradictions_do_not_end_the_draws() -> None:
     sure, mixed, few = example("d", "eee"), with_doubt("d", "eep", 2), with_doubt("d", "eepp", 2, 3)
     assert not is_met(mixed, GOAL)
     assert not is_met(sure, GOAL)
-    assert reached(few, GOAL) == reached(mixed, GOAL) < reached(sure, GOAL) < reached(example("d", "eep"), GOAL)
+    less = with_doubt("d", "eee", 2, doubt=1)
+    assert not is_met(less, GOAL)
+    assert (
+        reached(few, GOAL)
+        == reached(mixed, GOAL)
+        < reached(less, GOAL)
+        < reached(sure, GOAL)
+        < reached(example("d", "eep"), GOAL)
+    )
     assert is_met(with_doubt("d", "eepp", 3), GOAL)
+
+
+def test_a_draw_that_gives_a_row_is_better_than_a_surer_one_that_gives_none() -> None:
+    goal = Goal(3, 2, 2, 2)
+    assert reached(example("d", "eee"), goal) < reached(with_doubt("d", "eep", 2), goal)
 
 
 def test_what_is_wanted_follows_the_settings(tmp_path: Path) -> None:
     settings = load_build(write_corpus(tmp_path))
-    assert goal_of(settings) == (3, 2, 1)
-    assert goal_of(replace(settings, choose=ChooseSettings(min_types=3))) == (3, 3, 3)
-    assert goal_of(replace(settings, choose=ChooseSettings(contradictions=1))) == (1, 1, 1)
-    assert goal_of(replace(settings, types=TypesSettings(types=("entity",)))) == (3, 1, 1)
+    assert goal_of(settings) == (3, 2, 1, 2)
+    assert goal_of(replace(settings, choose=ChooseSettings(min_types=3))) == (3, 3, 3, 2)
+    assert goal_of(replace(settings, choose=ChooseSettings(contradictions=1))) == (1, 1, 1, 2)
+    assert goal_of(replace(settings, types=TypesSettings(types=("entity",)))) == (3, 1, 1, 2)
 
 
 def test_documents_without_a_row_come_back(tmp_path: Path) -> None:

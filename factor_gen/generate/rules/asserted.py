@@ -8,6 +8,7 @@ from factor_gen.generate.rules import left_out
 from factor_gen.generate.rules.sentence import Edit, Sentence
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import COREFERENCE, ENTITY, LINK, PREDICATE
+from factor_gen.text.analysis import MONTHS
 
 _NEAR = 400  # characters before an edit that are looked at
 _INSTEAD = re.compile(r"\b(?:rather than|other than|apart from|except for|as if|as though)\b", re.IGNORECASE)
@@ -18,10 +19,12 @@ _ANY_TIME = re.compile(
 )
 _ASKED = re.compile(r"\bon (?:which|what|whose|how|whether|who|where)\b")
 _OPEN_CONDITION = re.compile(r"[^\s,;:.(] (?:if|unless|whether) [^;:.]*$")  # up to the end, whatever commas follow
+_DAY = re.compile(rf", (?:{'|'.join(sorted(MONTHS))}) \d{{1,2}}, \d{{4}}\.?\Z", re.IGNORECASE)
 _NEXT = re.compile(r"[.!?][\"”’)]* [A-Z“\"]")
 _BRACKETS = re.compile(r"\([^()]*\)")
 _WORD = re.compile(r"n['’]t\b|\w+?(?=n['’]t\b)|\w+", re.IGNORECASE)
-_FLIPS = ("negation removed", "negation added")
+_DENIALS = ("negation added", "negation in time")
+_FLIPS = ("negation removed", *_DENIALS)
 
 
 def unasserted(sentence: Sentence, edit: Edit) -> str | None:
@@ -56,7 +59,7 @@ def _at_odds(sentence: Sentence, edit: Edit, start: int, end: int) -> bool:
         return True
     if edit.operator in ("antonym", "adverb", "comparison", "property") and _has("giving reasons", later):
         return True
-    denies = edit.operator == "negation added" or (edit.operator == "adverb" and edit.type == PREDICATE)
+    denies = edit.operator in _DENIALS or (edit.operator == "adverb" and edit.type == PREDICATE)
     if denies and (_has("some of all", _clause(sentence, start)) or _NEXT.search(sentence.text, end)):
         return True  # some boats are not green, and some are
     return denies and end <= sentence.last_consequence
@@ -93,8 +96,10 @@ def _is_any_value(sentence: Sentence, clause: str, start: int, end: int) -> bool
 
 
 def _possible(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:
-    """One of several things that can be."""
-    is_other = edit.type in (ENTITY, PREDICATE) or edit.operator in ("adverb", "place and time", "place")
+    """One of several things that can be; what the caption of a photograph shows can be seen on another day too."""
+    if edit.operator in ("date", *_FLIPS) and _DAY.search(sentence.text):
+        return not any(each.tag in ("VBD", "MD") or each.text.lower() in ("has", "have") for each in sentence.tokens)
+    is_other = edit.type in (ENTITY, PREDICATE) or edit.operator in ("adverb", "place and time")
     return is_other and edit.operator not in (*_FLIPS, left_out.OPERATOR) and _has("possible", _clause(sentence, start))
 
 

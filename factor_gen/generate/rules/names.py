@@ -1,9 +1,8 @@
-"""Another name of the same kind: out of the text before, out of the sentence itself, or for places off the map."""
+"""Another name of the same kind: out of the text before, or out of the sentence itself."""
 
 import random
 import re
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
 from itertools import pairwise
 
 from factor_gen.generate.rules.pronouns import HE, SHE
@@ -11,15 +10,7 @@ from factor_gen.generate.rules.sentence import AGENCIES, Edit, Mention, Sentence
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import NAME, NAMES, ORGANISATION, PERSON, PLACE, Entity
-from factor_gen.text.names import (
-    FIRST_NAMES,
-    NATIONALITIES,
-    ORGANISATION_WORDS,
-    ORGANISATIONS,
-    countries,
-    country_of_city,
-    places,
-)
+from factor_gen.text.names import FIRST_NAMES, NATIONALITIES, ORGANISATION_WORDS, ORGANISATIONS, country_of_city, places
 from factor_gen.text.pattern import is_common
 
 _TICKER = re.compile(r"['’]s? \(")  # Tesla's (TSLA.O)
@@ -36,7 +27,7 @@ def document_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         names = list(dict.fromkeys(_fitting(sentence, entity)))
         rng.shuffle(names)
         for name in names[:_TRIED]:
-            yield from _renamed("name", sentence, entity, name)
+            yield from _renamed(sentence, entity, name)
 
 
 def swapped_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
@@ -92,18 +83,6 @@ def _is_way(sentence: Sentence, start: int, last: int) -> bool:
 def _sort(sentence: Sentence, entity: Entity) -> tuple[str, str, int, bool]:
     """What two names must have in common to change places."""
     return entity.kind, _class(entity.text), len(entity.text.split()), _has_article(sentence, entity)
-
-
-def mapped_places(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
-    """A place of the same sort: a country of the continent and about the size, a city of the region, another state."""
-    for entity in sentence.entities:
-        if entity.kind != PLACE or not _is_whole(sentence, entity) or _has_article(sentence, entity):
-            continue
-        if not _once(sentence, entity) or not _is_a_spot(sentence, entity):
-            continue
-        names = [each for each in _neighbours(entity.text) if not _names_already(sentence, each)]
-        for name in rng.sample(names, min(_TRIED, len(names))):
-            yield from _renamed("place", sentence, entity, name)
 
 
 def _fitting(sentence: Sentence, entity: Entity) -> Iterator[str]:
@@ -221,7 +200,7 @@ def _is_a_spot(sentence: Sentence, entity: Entity) -> bool:
     return sort != "country" or all(country_of_city().get(each) != entity.text for each in others)
 
 
-def _renamed(operator: str, sentence: Sentence, entity: Entity, name: str) -> Iterator[Edit]:
+def _renamed(sentence: Sentence, entity: Entity, name: str) -> Iterator[Edit]:
     """Replaces every mention of the name in the sentence; no edit if one of them is part of a longer name."""
     if entity.text.isupper() and len(entity.text) > 3 and entity.kind == PLACE:
         name = name.upper()
@@ -229,43 +208,10 @@ def _renamed(operator: str, sentence: Sentence, entity: Entity, name: str) -> It
     whole = {(each.start, each.end) for each in sentence.entities if _is_whole(sentence, each)}
     if not whole.issuperset(spans):
         return
-    yield edit(operator, CIRCUMSTANCE if entity.kind == PLACE else ENTITY, *((start, end, name) for start, end in spans))
+    yield edit("name", CIRCUMSTANCE if entity.kind == PLACE else ENTITY, *((start, end, name) for start, end in spans))
 
 
 def _class(name: str) -> str:
     """What sort of place it is; cities are one sort."""
     sort = places().get(name, "")
     return "city" if "city" in sort or sort == "capital" else sort
-
-
-def _names_already(sentence: Sentence, place: str) -> bool:
-    """Whether the sentence holds the place or its people."""
-    people = [name for name, country in NATIONALITIES.items() if country == place]
-    return sentence.knows(place) or any(each in sentence.text for each in people)
-
-
-@cache
-def _neighbours(name: str) -> Sequence[str]:
-    """The places that may stand for a place, with a name about as long as its: as many words."""
-    name = name.title() if name.isupper() and len(name) > 3 else name
-    sort = places().get(name)
-    if sort is None:
-        return ()
-    if sort == "country":
-        return _countries_like(name)
-    ours = [each for each, its in places().items() if its == sort and each != name and not related(each, name)]
-    return tuple(each for each in ours if len(each.split()) == len(name.split())) if not sort.startswith("city of") else ()
-
-
-def _countries_like(name: str) -> Sequence[str]:
-    if name not in countries() and name not in ("Britain", "America", "England", "Scotland", "Wales"):
-        return ()
-    continent, population = countries().get(name, ("EU", 60_000_000))
-    spelling = {"United Kingdom": "Britain", "Czechia": "the Czech Republic"}
-    found = []
-    for country in dict.fromkeys(country for country in NATIONALITIES.values() if country in countries()):
-        its_continent, its_population = countries()[country]
-        is_near = its_continent == continent or population > 100_000_000
-        if is_near and 1 / 6 <= its_population / max(1, population) <= 6 and not related(country, name):
-            found.append(spelling.get(country, country))
-    return tuple(each for each in found if len(each.split()) == 1)

@@ -17,10 +17,14 @@ ADDED = 0.15
 false ones shall."""
 
 _AUXILIARIES = WORDS["be"] | WORDS["auxiliaries"]
+_HAVE_FORMS = {"has": "does", "have": "do", "had": "did"}
 _DO_FORMS = {"do": "VBP", "does": "VBZ", "did": "VBD"}
 _ASIDE = re.compile(r"\s(?:of course|of late|for example|for instance|for ever|for once|above all|on the whole)\b")
+_THE_MORE = re.compile(r"\bthe (?:more|less|\w+er)\b[^.;]*, the (?:more|less|\w+er)\b", re.IGNORECASE)
 _CLIPPED = {"wo": "will", "ca": "can", "sha": "shall"}
-_PREDICATES = ("VBG", "VBN", "DT", "JJ", "NN", "NNS", "NNP", "PRP$")
+_PREDICATES = ("VBG", "VBN", "DT", "JJ", "JJR", "NN", "NNS", "NNP", "PRP$")
+_POSSESSIONS = ("DT", "JJ", "NN", "NNS", "PRP$")
+_ALONG = re.compile(r", (?:which|who|whose|not)\b|\b(?:so that|as well as|except)\b")
 _PRESENT = {"VBZ": ("NN", "NNP", "PRP"), "VBP": ("NNS", "PRP")}
 
 
@@ -32,6 +36,8 @@ def taken_back(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             continue
         if _later(sentence, i, WORDS["denied only"] | WORDS["after denials"]) or _is_argued(sentence, i):
             continue  # do not stop and rest, cannot be said enough
+        if " at all" in sentence.text[token.end : sentence.clause_end(token.end)]:
+            continue
         if word == "cannot":
             yield edit("negation removed", PREDICATE, (token.start, token.end, "can"))
         if word not in NOT or i == 0 or sentence.word(i + 1) in WORDS["after kept negations"]:
@@ -63,7 +69,8 @@ def added(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 def denials(sentence: Sentence) -> Iterator[Edit]:
     """Each way to deny the sentence."""
     yield from _forbidden(sentence)
-    for i, word in enumerate(sentence.small):
+    has_purpose = sentence.word(0) == "to" and sentence.tag(1) == "VB"  # To see the list, the button is not used
+    for i, word in enumerate(() if has_purpose else sentence.small):
         token = sentence.tokens[i]
         if (
             not sentence.is_free(token.start, token.end)
@@ -78,7 +85,8 @@ def denials(sentence: Sentence) -> Iterator[Edit]:
             or _ASIDE.match(sentence.text, token.end)
         ):
             continue
-        following, next_word = sentence.tag(i + 1), sentence.word(i + 1)
+        at = i + 2 if _is_manner(sentence, i + 1) else i + 1
+        following, next_word = sentence.tag(at), sentence.word(at)
         if _takes_not(word, sentence.tag(i), sentence.tag(i - 1), following, next_word):
             denied = "cannot" if word == "can" else f"{word} not"
             yield edit("negation added", PREDICATE, (token.start, token.end, denied))
@@ -86,9 +94,33 @@ def denials(sentence: Sentence) -> Iterator[Edit]:
             base = lemmas(word, "VERB")
             if base and inflect(base[0], "VBD") == word:
                 yield edit("negation added", PREDICATE, (token.start, token.end, f"did not {base[0]}"))
+        elif word in _HAVE_FORMS and _is_possession(sentence, i):
+            yield edit("negation added", PREDICATE, (token.start, token.end, f"{_HAVE_FORMS[word]} not have"))
         elif sentence.tag(i) in _PRESENT and _is_present(sentence, i):
             helper = "does not" if sentence.tag(i) == "VBZ" else "do not"
             yield edit("negation added", PREDICATE, (token.start, token.end, f"{helper} {lemmas(word, 'VERB')[0]}"))
+
+
+def in_time(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+    """Each denial in other words, where nothing else is left: *is no longer*, *was never*."""
+    is_timed = not sentence.words.isdisjoint(WORDS["times"]) or any(each.kind in (DATE, TIME) for each in sentence.entities)
+    if not sentence.spare or is_timed or sentence.word(0) == "to":
+        return
+    for each in denials(sentence):
+        ((start, end, new),) = each.replacements
+        first, _, verb = new.partition(" not ")
+        old = sentence.text[start:end]
+        if new == "cannot":
+            new = "can no longer"
+        elif first == "Do":
+            new = f"Never {verb}"
+        elif first in ("does", "do"):
+            new = f"no longer {old}"
+        elif first == "did":
+            new = f"never {old}"
+        else:
+            new = f"{old} no longer" if old in ("is", "are") else f"{old} never"
+        yield edit("negation in time", PREDICATE, (start, end, new))
 
 
 def _forbidden(sentence: Sentence) -> Iterator[Edit]:
@@ -117,10 +149,27 @@ def _takes_not(word: str, tag: str, before: str, following: str, next_word: str)
     """Whether the word is an auxiliary, or a form of *be* that a predicate follows."""
     if word in ("is", "are", "was", "were"):
         is_predicate = following in _PREDICATES and next_word not in WORDS["shown"]
-        return is_predicate or next_word in WORDS["after be"]
+        return (is_predicate and next_word not in ("much", "far")) or next_word in WORDS["after be"]
     if word in ("has", "have", "had"):
         return following == "VBN" and before not in ("MD", "TO")  # it should have not
-    return word in ("will", "would", "can", "could", "should") and tag == "MD" and following == "VB"
+    return word in ("will", "would", "can", "could", "should") and tag == "MD" and following == "VB" and next_word != "know"
+
+
+def _is_manner(sentence: Sentence, i: int) -> bool:
+    """Whether an adverb says how or when (*is fully automatic*), and is denied with what follows; not what the speaker thinks."""
+    word = sentence.word(i)
+    return sentence.tag(i) == "RB" and word.endswith("ly") and word not in WORDS["remarks"]
+
+
+def _is_possession(sentence: Sentence, i: int) -> bool:
+    """Whether *have* is no auxiliary: a thing after it, a subject before it, and no other verb of which it could be part, or on
+    which it depends (*let users have access*)."""
+    return (
+        sentence.tag(i + 1) in _POSSESSIONS
+        and sentence.tag(i - 1).startswith(("NN", "PRP"))
+        and not any(sentence.tag(at) == "VBN" for at in range(i + 1, i + 5))
+        and not any(sentence.tag(at) in FINITE or sentence.word(at) in WORDS["letting"] for at in sentence.clause(i - 1, -1))
+    )
 
 
 def _is_plain(sentence: Sentence, i: int) -> bool:
@@ -178,8 +227,10 @@ def _is_argued(sentence: Sentence, i: int) -> bool:
     taken = WORDS["conditions"] | {"way", "how", "what", "why"}
     rest = sentence.small[i + 1 :]
     later = " ".join(rest)
-    if WORDS["depending"].intersection(rest) or any(each in later for each in (", which", ", who", "so that", ", not")):
-        return True  # what follows depends on it
+    if WORDS["depending"].intersection(rest) or _ALONG.search(later):
+        return True  # what follows depends on it, or is said along with it
+    if sentence.word(0) in ("each", "every") or _THE_MORE.search(sentence.text):
+        return True
     return bool(sentence.words & WORDS["arguing"]) or any(sentence.word(at) in taken for at in sentence.clause(i - 1, -1))
 
 

@@ -119,6 +119,8 @@ def _counts(sentence: Sentence, entity: Entity) -> bool:
         or follows_name
         or before.lower() in WORDS["numbered"]
         or before.lower() == "per"
+        or (before.lower() in WORDS["pointing back"] and entity.text.isalpha())
+        or (before.lower() == "between" and following != "and" and entity.text.isalpha())  # two points
         or following in ("-", "–", "/", "am", "pm", "gmt", "o'clock", "of", "one")
         or looks_like_a_year
     )

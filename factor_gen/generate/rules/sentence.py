@@ -99,11 +99,12 @@ class Sentence:
 
     @cached_property
     def titles(self) -> tuple[tuple[int, int], ...]:
-        """Short quotations in capitals, which name a work."""
+        """Short quotations in capitals, which name a work, and others that begin no sentence: terms, messages of programs."""
         found = []
         for start, end in self.quotes:
             words = self.text[start + 1 : end - 1].split()
-            if len(words) <= 8 and sum(word[:1].isupper() for word in words) * 2 > len(words):
+            is_title = sum(word[:1].isupper() for word in words) * 2 > len(words)
+            if (len(words) <= 8 and is_title) or (0 < len(words) <= 5 and words[0][:1].islower()):
                 found.append((start, end))
         return tuple(found)
 
@@ -127,7 +128,8 @@ class Sentence:
         for at in before:
             if self.tag(at) in FINITE:
                 break
-            is_bare = self.tag(at) == "PRP" and self.tag(at - 1).startswith("NN")  # the file you opened
+            is_bare = self.tag(at) in ("PRP", "DT") and self.tag(at - 1) in ("NN", "NNS")  # the file you opened
+            is_bare &= self.tag(at) == "PRP" or (self.tag(before[-1]) != "IN" and self.word(at - 1) not in WORDS["spans of time"])
             if at > 0 and (self.small[at] in WORDS["relative"] or is_bare):
                 return True
         return any(self.small[at] in WORDS["picking out"] for at in before)
@@ -139,7 +141,7 @@ class Sentence:
         found = (
             then.start
             for this, then in pairs
-            if (this == "and" and then.tag in ("VBZ", "VBD", "MD"))
+            if (this == "and" and then.tag in (*FINITE, "VB"))
             or (this == "," and then.text.lower() in ("or", "otherwise", "meaning"))
         )
         return max(found, default=-1)

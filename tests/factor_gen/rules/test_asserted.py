@@ -85,6 +85,12 @@ REFUSED: list[tuple[str, Case, Case]] = [
     ),
     (
         GROUND,
+        ("It will sell boats and buy mills.", FLIP, PREDICATE, "will", "will not"),
+        ("It will sell boats and mills.", FLIP, PREDICATE, "will", "will not"),
+    ),
+    (GROUND, ("Much grain is sold.", FLIP, PREDICATE, "is", "is not"), ("The grain is sold.", FLIP, PREDICATE, "is", "is not")),
+    (
+        GROUND,
         ("Some boats are green.", FLIP, PREDICATE, "are", "are not"),
         ("The boats are green.", FLIP, PREDICATE, "are", "are not"),
     ),
@@ -219,6 +225,16 @@ REFUSED: list[tuple[str, Case, Case]] = [
         ("She left unless the mill, or the boat, burned; it was old.", "property", ENTITY, "old", "new"),
     ),
     # possible
+    (
+        POSSIBLE,
+        ("A boat leaves Tarn, May 3, 2023.", "date", CIRCUMSTANCE, "May", "June"),
+        ("A boat left Tarn, May 3, 2023.", "date", CIRCUMSTANCE, "May", "June"),
+    ),
+    (
+        POSSIBLE,
+        ("The boats are seen in Tarn, May 3, 2023.", FLIP, PREDICATE, "are", "are not"),
+        ("The boats are seen in Tarn, May 3.", FLIP, PREDICATE, "are", "are not"),
+    ),
     *(
         (POSSIBLE, (f"The boat {word} carry wood there.", *change), ("The boat did carry wood there.", *change))
         for word in ("can", "may", "might", "could", "possibly", "allows", "optionally")
@@ -230,7 +246,6 @@ REFUSED: list[tuple[str, Case, Case]] = [
             ("antonym", PREDICATE, "carry", "drop"),
             ("adverb", CIRCUMSTANCE, "often", "seldom"),
             ("place and time", CIRCUMSTANCE, "outside", "inside"),
-            ("place", CIRCUMSTANCE, "outside", "inside"),
         )
     ),
     (

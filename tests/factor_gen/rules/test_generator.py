@@ -59,7 +59,7 @@ def test_doubtful_edits_come_after_the_others() -> None:
     for error_type in ERROR_TYPES:
         doubts = [each.doubtful for each in found if each.type == error_type]
         assert doubts == sorted(doubts)
-    assert {each.generator.removeprefix("rules/") for each in found if each.doubtful} <= DOUBTFUL <= set(OPERATORS)
+    assert {each.generator.removeprefix("rules/") for each in found if each.doubtful} <= set(DOUBTFUL) <= set(OPERATORS)
     assert any(each.doubtful for each in found)
 
 
@@ -130,11 +130,28 @@ def test_more_values_only_where_there_are_too_few_contradictions() -> None:
     assert (many.count("rules/number"), many.count("rules/date")) == (2, 2)
 
 
-def test_a_denial_is_made_in_one_way_and_no_edit_of_two() -> None:
-    for text in ("The mill was sold.", "The mill was sold in 1921.", TEXT):
-        for each in made(text, per_type=9).candidates:
-            assert " + " not in each.generator
-            assert "never" not in each.text
+@pytest.mark.parametrize(
+    ("text", "others"),
+    [
+        ("The mill was sold.", ["The mill was never sold."]),
+        ("They store the grain in sacks.", ["They no longer store the grain in sacks."]),
+        ("The mill has oaken pegs.", ["The mill no longer has oaken pegs."]),
+        ("You can see the river from the mill.", ["You can no longer see the river from the mill."]),
+        ("She opened the gate.", ["She never opened the gate."]),
+        ("Turn the wheel.", ["Never turn the wheel."]),
+        ("To see the yard, open the gate.", []),
+        ("The mill was sold in 1921.", []),  # never in 1921
+        ("The mill is often repaired by them.", []),
+    ],
+)
+def test_a_denial_in_other_words_where_little_else_is_left(text: str, others: list[str]) -> None:
+    found = {each.text: each for each in made(text, per_type=9).candidates if each.generator == "rules/negation in time"}
+    assert list(found) == others
+    assert all(each.doubtful == 1 for each in found.values())
+
+
+def test_no_other_words_where_there_is_enough() -> None:
+    assert not any("never" in each.text for each in made(TEXT, per_type=9).candidates)
 
 
 def test_the_seed_and_the_document_decide() -> None:

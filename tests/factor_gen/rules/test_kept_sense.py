@@ -10,7 +10,7 @@ import pytest
 
 from factor_gen.generate.rules import negation, phrases, pronouns
 from factor_gen.generate.rules.dates import dates
-from factor_gen.generate.rules.names import document_names, mapped_places, swapped_names
+from factor_gen.generate.rules.names import document_names, swapped_names
 from factor_gen.generate.rules.numbers import numbers, ordinals
 from factor_gen.generate.rules.sentence import Edit, Sentence
 from factor_gen.generate.rules.swaps import noun, property_
@@ -102,12 +102,6 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("money that is raised", antonym, "The mill raised $200 million in May.", "$"),
     ("questions that are raised", antonym, "The leak raised questions in May.", "questions"),
     ("a verb said again", antonym, "She sold the mill and sells boats.", "bought"),
-    ("a capital for its government", mapped_places, "Berlin said that it would wait.", "said"),
-    ("a city for its club", mapped_places, "Madrid beat them on Monday.", "beat"),
-    ("Washington, D.C.", mapped_places, "He was seen in Washington, D.C., on Monday.", "seen"),
-    ("one of several mentions", mapped_places, "The flag of India flew in Chennai, India.", "flag"),
-    ("a country and its people", mapped_places, "In Japan the Japanese sold it.", "sold"),
-    ("a country and its city", mapped_places, "NAIROBI, May 3 (Reuters) - Kenya's bank sold it.", "sold"),
     ("a ticker", document_names, "Tarn Group's (TARN.O) mill closed.", "mill"),
     ("a cited year", dates, "The mill was studied twice (Tarn, 1972, 1986).", "198"),
     ("a list of years", dates, "It is described by Tarn (1993, 1994, 1998).", "199"),
@@ -208,12 +202,6 @@ CHANGES: list[tuple[str, Operator, str, str]] = [
 @pytest.mark.parametrize(("operator", "text", "expected"), [each[1:] for each in CHANGES], ids=[each[0] for each in CHANGES])
 def test_changes(operator: Operator, text: str, expected: str) -> None:
     assert expected in results(operator, text, tries=60)
-
-
-def test_a_city_changes_where_it_is_a_place() -> None:
-    found = results(mapped_places, "He was born in Berlin then.")
-    assert found
-    assert not any("Berlin" in each for each in found)
 
 
 @pytest.mark.parametrize(

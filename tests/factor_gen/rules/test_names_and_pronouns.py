@@ -1,11 +1,11 @@
-"""Names out of the document and off the map; pronouns that mean somebody else."""
+"""Names out of the document; pronouns that mean somebody else."""
 
 from __future__ import annotations
 
 import pytest
 
 from factor_gen.generate.rules import pronouns
-from factor_gen.generate.rules.names import document_names, mapped_places, swapped_names
+from factor_gen.generate.rules.names import document_names, swapped_names
 from factor_gen.generate.rules.sentence import related
 from tests.factor_gen.rules.support import results
 
@@ -85,13 +85,23 @@ def test_names_change_places_around_a_verb() -> None:
     assert results(swapped_names, "Peter Lund met with Anna Berg.", PREFIX) == set()
 
 
-def test_places_of_the_same_sort() -> None:
-    found = results(mapped_places, "He lived in Texas then.")
-    assert found
-    assert not any("Texas" in each or "Paris" in each for each in found)
-    assert results(mapped_places, "He lived in Austin, Texas then.") == set()
-    for text in ("He lives in Texas then.", "He was born in Texas and left.", "He was usually in Texas then."):
-        assert results(mapped_places, text) == set()
+@pytest.mark.parametrize(
+    ("stays", "changes", "expected"),
+    [
+        ("He lived in Austin, Texas then.", "He lived in Texas then.", "He lived in Ohio then."),
+        ("He lives in Texas then.", "He stayed in Texas then.", "He stayed in Ohio then."),
+        ("He was born in Texas and left.", "He was born in Texas then.", "He was born in Ohio then."),
+        ("He was usually in Texas then.", "He was seen in Texas then.", "He was seen in Ohio then."),
+        ("Berlin said that it would wait.", "He was born in Berlin then.", "He was born in Paris then."),  # a government
+        ("Madrid beat them on Monday.", "He was seen in Madrid on Monday.", "He was seen in Paris on Monday."),  # a club
+        ("The flag of India flew in Chennai, India.", "He was born in India then.", "He was born in Kenya then."),
+        ("In Japan the Japanese sold it.", "They sold it in Japan then.", "They sold it in Kenya then."),
+    ],
+)
+def test_a_place_of_the_same_sort_where_it_is_one(stays: str, changes: str, expected: str) -> None:
+    prefix = "They saw Ohio in May. They saw Paris in June. They saw Kenya in July. "
+    assert results(document_names, stays, prefix) == set()
+    assert expected in results(document_names, changes, prefix)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_set_phrases_stay() -> None:
     ("operator", "text", "expected"),
     [
         ("order", "He left before the storm.", "He left after the storm."),
-        ("cause", "It closed because the roof was open.", "It closed even though the roof was open."),
+        ("cause", "It opens if the roof is open.", "It opens unless the roof is open."),
         ("cause", "It closed due to the leak.", "It closed despite the leak."),
         ("comparison", "It sold more than 30 boats.", "It sold less than 30 boats."),
         ("adverb", "She always walked home.", "She never walked home."),
@@ -130,6 +130,7 @@ def test_denials_are_taken_back(text: str, expected: str) -> None:
         "She did not stop and rest.",  # nor did she
         "They will not sell or buy boats.",
         "It cannot be said often enough.",
+        "She did not sell boats at all.",
         "She did not sell boats except in May.",
         "She may not sell the mill.",  # and may
         "She might not sell the mill.",
