@@ -42,13 +42,19 @@ def visit(browser, tmp_path):
         browser.get_log("performance"), browser.get_log("browser")
         browser.get(page.as_uri())
         if is_first:
-            browser.execute_script("localStorage.clear()")
-            browser.get(page.as_uri())
+            WebDriverWait(browser, 10).until(lambda driver: is_emptied(driver, page))
         return browser
 
     yield go
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def is_emptied(browser, page):
+    """Whether the page opens without the answers of another test once they are cleared, which the browser does in its own time."""
+    browser.execute_script("localStorage.clear()")
+    browser.get(page.as_uri())
+    return browser.execute_script("return Object.values(localStorage).every((kept) => !kept.includes('answer'))")
 
 
 def begin(browser, person="Ana"):
