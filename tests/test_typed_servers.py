@@ -46,7 +46,7 @@ PAGE = ("Title: Orla Venn\nOrla Venn was a painter, born in Tarrow in 1871. She 
 SENTENCE = "Orla Venn, a painter born in Tarrow in 1871, taught at the Harbour School."
 FACTS = ("Orla Venn was a painter.", "Orla Venn was born in Tarrow.", "Orla Venn was a cyclist.")
 ANSWER = ("Mars has two moons.", "William Herschel discovered both of them in 1781.")
-ROW = FelmRow("0", "wk", "How many moons does Mars have?", " ".join(ANSWER), ANSWER, (True,) * 2, (None,) * 2, (), ())
+ROW = FelmRow("0", "wk", "How many moons does Mars have?", ANSWER, (True,) * 2, (), ())
 DOC = {"prompt": ROW.prompt, "domain": "wk", "reference_texts": ["Asaph Hall discovered the two moons of Mars in 1877."]}
 MINIMAL = {
     "prefix": "The library opened in 1870. ",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.benchmarks.felm.benchmark import table4
+from lm_factuality.benchmarks.felm.benchmark import TABLE4
 from lm_factuality.ground.errors import DataError
 from lm_factuality.report.build import build_report, choose
 from tests.conftest import run_command
@@ -253,7 +253,7 @@ def test_felm_stands_in_table_4_beside_the_published_figures(tmp_path):
 
 def cells_of(model):
     """The cells of a model of table 4, by domain, level, mode and unit."""
-    columns = [(each["mode"], each["unit"]) for each in table4()["columns"]]
+    columns = [(each["mode"], each["unit"]) for each in TABLE4["columns"]]
     return {
         (row["domain"], row["level"], *column): tuple(cell)
         for row in model["rows"]
@@ -265,7 +265,7 @@ def cells_of(model):
 def test_the_published_table_is_the_papers(shared):
     """Every cell of the paper's text, read in another way than the file was made."""
     text = (shared / "papers" / "felm.txt").read_text(encoding="utf-8")
-    models = [(model["model"], cells_of(model)) for model in table4()["models"]]
+    models = [(model["model"], cells_of(model)) for model in TABLE4["models"]]
     for name, cells in models:
         for (domain, level, mode, unit), (f1, precision, recall) in cells.items():
             cell = "/".join("–" if value is None else f"{value:.1f}" for value in (f1, precision, recall))

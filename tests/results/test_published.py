@@ -8,7 +8,7 @@ import yaml
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.biographies.decisions import read_decisions
 from lm_factuality.benchmarks.biographies.released import score_decisions
-from lm_factuality.benchmarks.felm.benchmark import table4
+from lm_factuality.benchmarks.felm.benchmark import TABLE4
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import read_settings
@@ -28,7 +28,7 @@ def figures(name):
 
 def test_what_two_tables_of_felm_have_alike_is_alike():
     found = figures("felm")
-    (chatgpt,) = (cells_of(each) for each in table4()["models"] if each["model"] == "ChatGPT")
+    (chatgpt,) = (cells_of(each) for each in TABLE4["models"] if each["model"] == "ChatGPT")
     compared = 0
     for (domain, level, mode, unit), cell in chatgpt.items():
         for name, value in zip(("f1", "precision", "recall"), cell, strict=True):

@@ -3,7 +3,6 @@ report, as table 4 of its paper lays it out, with the published models beneath o
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,6 +49,7 @@ def instance(sample: Sample) -> Instance | None:
 
 
 FACTUAL = "factual"
+TABLE4 = load_yaml(__package__, "table4.yaml")  # which says what is in it
 
 
 def segment_items(prompt: str, segments: Sequence[str], said: Sequence[str] | None, references: Sequence[str] = ()) -> list[Item]:
@@ -70,22 +70,15 @@ def _change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str
     return {"doc": {**sample["doc"], "labels": [answers[item.id] == FACTUAL for item in _items(result, sample)]}}
 
 
-@cache
-def table4() -> Any:
-    """``table4.yaml``, which says what is in it."""
-    return load_yaml(__package__, "table4.yaml")
-
-
 def of_domain(name: str, score: str, scores: Iterable[Score]) -> Score | None:
     """For ``LEVEL_SCORE_DOMAIN`` the score of that level among ``scores``, labelled with the domain; None for another name."""
     level, _, domain = name.partition(f"_{score}_")
     found = next((each for each in scores if each.name == f"{level}_{score}"), None)
     if found is None or not domain:
         return None
-    return replace(found, name=name, label=f"{found.label}, {table4()['domains'].get(domain, domain).lower()}")
+    return replace(found, name=name, label=f"{found.label}, {TABLE4['domains'].get(domain, domain).lower()}")
 
 
-LEAD = "Can the model find the factual errors in somebody else's answer?"
 _SHOWN = tuple(score for score in SCORES if score.label)
 
 
@@ -112,7 +105,7 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
     rows = [(name, found) for name, found in drawn if found]
     drawing = dots("F1 of finding errors", "F1, %", rows, [score.label for score in _SHOWN[:2]]) if rows else None
     runs = [(entry, _method_in_words(entry)) for entry in entries]
-    values = {"table": table4(), "blocks": _blocks(entries), "runs": runs, "scores": _SHOWN, "drawing": drawing}
+    values = {"table": TABLE4, "blocks": _blocks(entries), "runs": runs, "scores": _SHOWN, "drawing": drawing}
     return [render(f"{__package__}/page.html", **values)]
 
 
@@ -128,7 +121,7 @@ def _method_in_words(entry: Entry) -> str:
     by_rules = isinstance(claims_from, Mapping) and claims_from.get("rules")
     lacking = int(entry.result.metrics.get("without_references") or 0)
     but = f"{' (clauses cut by rules)' if by_rules else ''}{f' ({lacking} rows without references)' if lacking else ''}"
-    return f"{table4()['modes'].get(mode, mode)}, {unit}s{but}"
+    return f"{TABLE4['modes'].get(mode, mode)}, {unit}s{but}"
 
 
 def _blocks(entries: Sequence[Entry]) -> list[Block]:
@@ -139,7 +132,7 @@ def _blocks(entries: Sequence[Entry]) -> list[Block]:
         name = data.get("file") if isinstance(data, Mapping) else None
         found.setdefault((str(name or entry.result.task), entry.model), {})[_method(entry)] = entry
     blocks = [Block(model.label, name, False, _own_rows(runs)) for (name, model), runs in found.items()]
-    for model in table4()["models"]:
+    for model in TABLE4["models"]:
         rows = [(each["domain"], each["level"], list(map(_published_cell, each["cells"]))) for each in model["rows"]]
         blocks.append(Block(model["model"], "published", True, rows))
     return blocks
@@ -147,9 +140,8 @@ def _blocks(entries: Sequence[Entry]) -> list[Block]:
 
 def _own_rows(runs: Mapping[tuple[str, str], Entry]) -> list[tuple[str, str, list[Cell | None]]]:
     """Without the domains that have no score: FELM's own data has all, other data fewer."""
-    table = table4()
-    entries = [runs.get((each["mode"], each["unit"])) for each in table["columns"]]
-    places = [(each["domain"], each["level"]) for each in table["models"][0]["rows"]]
+    entries = [runs.get((each["mode"], each["unit"])) for each in TABLE4["columns"]]
+    places = [(each["domain"], each["level"]) for each in TABLE4["models"][0]["rows"]]
     rows = [(domain, level, [_own_cell(entry, domain, level) for entry in entries]) for domain, level in places]
     scored = {domain for domain, _, cells in rows if any(cells)}
     return [row for row in rows if row[0] in scored]
@@ -227,7 +219,7 @@ BENCHMARK = Benchmark(
     sources=(FELM,),
     former_mark="segment_balanced_accuracy",
     order=20,
-    lead=LEAD,
+    lead="Can the model find the factual errors in somebody else's answer?",
     sections=sections,
     samples=SAMPLES,
     settings=("protocol", "unit", "mode", "claims", "claims_from", "references", "chunk_tokenizer", "prompts", "prompt_hashes"),

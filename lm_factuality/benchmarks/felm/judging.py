@@ -14,7 +14,7 @@ from judges.judge import Judge
 from judges.verify import SUPPORTED, Pair, verify
 from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
 from lm_factuality.benchmarks.felm import rows as felm_rows
-from lm_factuality.benchmarks.felm.metrics import ALL, LEVELS, MEASURES, Counts, count_response, to_report, to_scores
+from lm_factuality.benchmarks.felm.metrics import ALL, LEVELS, MEASURES, Counts, count_response, of_totals, to_report, to_scores
 from lm_factuality.benchmarks.felm.questions import MODES, UNITS, AuthorsPrompts, Question, Questioner, extraction_subject
 from lm_factuality.benchmarks.felm.rows import FELM, FelmRow, RowClaims
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
@@ -125,7 +125,7 @@ class FelmTrial:
         found: dict[str, Any] = {"scores": to_report(responses, "paper"), "intervals": {}}
         for level in LEVELS:
             rows = [count_response(each, level) for each in scored]
-            found["intervals"][level] = {name: interval_of(pooled_interval(rows, _of_totals(name))) for name in MEASURES}
+            found["intervals"][level] = {name: interval_of(pooled_interval(rows, of_totals(name))) for name in MEASURES}
         for key, part in (("baselines", responses), ("baselines_where_scored", scored)):
             found[key] = {name: to_report(each, "paper")[ALL] for name, each in baselines(part).items()}
         return found if judge.config.capabilities.reads_prompts else found | {"calibration": calibrate(judge, self._rows)}
@@ -157,10 +157,6 @@ def _prompts(unit: str, mode: str) -> frozenset[str]:
 
 def _scores_of(counts: Mapping[str, float]) -> Mapping[str, Any]:
     return to_scores(Counts(**{name: int(count) for name, count in counts.items()}))
-
-
-def _of_totals(score: str) -> Callable[[Sequence[float]], float]:
-    return lambda totals: float(getattr(Counts(*map(int, totals)), score))
 
 
 def _settings() -> Iterator[Certifiable]:

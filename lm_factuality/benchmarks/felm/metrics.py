@@ -6,7 +6,7 @@ or all wrongly."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks.declaration import BALANCED_ACCURACY, F1, PRECISION, RECALL, Score
@@ -121,8 +121,13 @@ def judge_document(doc: Mapping[str, Any], results: Sequence[Any], protocol: str
     return judge_response(*about, outputs, owners=owners, protocol=protocol, problem=problem)
 
 
+def of_totals(score: str) -> Callable[[Sequence[float]], float]:
+    """How a score follows from the sums of ``Counts``."""
+    return lambda totals: float(getattr(Counts(*totals), score))  # type: ignore[arg-type]
+
+
 def _pooled(score: str, has_stderr: bool = True) -> Aggregation:
-    return pooled(lambda totals: float(getattr(Counts(*totals), score)), has_stderr)  # type: ignore[arg-type]
+    return pooled(of_totals(score), has_stderr)
 
 
 def _scores() -> Iterator[Score]:

@@ -29,13 +29,12 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 @dataclass(frozen=True)
 class Question:
     """``subject`` is what the prompt called ``prompt`` is about; ``mode`` is the mode asked for, or ``vanilla`` if the row has
-    no references for it; ``num_units`` ids may be flagged; ``instructions`` is the mode whose instructions the authors give
-    (their script, protocol ``code``, gives those about references though it shows none)."""
+    no references for it; ``instructions`` is the mode whose instructions the authors give (their script, protocol ``code``, gives
+    those about references though it shows none)."""
 
     prompt: str
     mode: str
     subject: Mapping[str, Any]
-    num_units: int
     instructions: str
 
 
@@ -62,7 +61,7 @@ class Questioner:
         mode = self.mode if links or passages or self.mode == "cot" else "vanilla"
         subject = {**_subject(f"{unit}s", row, units), "links": links, "passages": passages}
         instructions = self.mode if self.protocol == "code" and row.domain not in WITHOUT_REFERENCES else mode
-        return Question(f"felm/{unit}_{mode}", mode, subject, len(units), instructions)
+        return Question(f"felm/{unit}_{mode}", mode, subject, instructions)
 
     def _references(self, row: FelmRow, units: list[str], texts: tuple[str, ...]) -> tuple[list[str], list[str]]:
         """Links or chunks of documents. Math and reasoning have none; the authors' script has them in no prompt."""
@@ -79,13 +78,11 @@ def extraction_subject(row: FelmRow) -> dict[str, Any]:
     return _subject("extract_claims", row, [segment_text(each) for each in row.segments])
 
 
-@cache
-def _demonstrations() -> Any:
-    return load_yaml(__package__, "prompts/demonstrations.yaml")
+_DEMONSTRATIONS = load_yaml(__package__, "prompts/demonstrations.yaml")
 
 
 def _subject(kind: str, row: FelmRow, units: Sequence[str]) -> dict[str, Any]:
-    demonstration = _demonstrations()[_GROUPS.get(row.domain, "world")]
+    demonstration = _DEMONSTRATIONS[_GROUPS.get(row.domain, "world")]
     return {"kind": kind, "question": row.prompt.strip(), "units": units, "demonstration": demonstration}
 
 

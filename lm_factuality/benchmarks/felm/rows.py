@@ -26,21 +26,18 @@ DOMAINS = ("wk", "science", "writing_rec", "math", "reasoning")
 WITHOUT_REFERENCES = frozenset({"math", "reasoning"})  # nor claims: section 4.1 of the paper
 MODES_WITH_REFERENCES = ("link", "doc")  # which show the model what a reference says
 _EXPECTED = "expected FELM's all.jsonl, one JSON object per line"
-ERROR_TYPES = ("knowledge_error", "reasoning_error", "irrelevant_with_qst", "fooled")
 
 
 @dataclass(frozen=True)
 class FelmRow:
-    """``labels`` say of each segment whether it is factual; ``error_types`` name the error of each that is not, where the
-    annotators did; ``references`` are links and ``reference_texts`` what the published file holds of their contents."""
+    """``labels`` say of each segment whether it is factual; ``references`` are links and ``reference_texts`` what the published
+    file holds of their contents."""
 
     index: str
     domain: str
     prompt: str
-    response: str
     segments: tuple[str, ...]
     labels: tuple[bool, ...]
-    error_types: tuple[str | None, ...]
     references: tuple[str, ...]
     reference_texts: tuple[str, ...]
 
@@ -58,8 +55,6 @@ class _Line(BaseModel):
     prompt: str
     segmented_response: tuple[str, ...]
     labels: tuple[StrictBool, ...]
-    response: Any = None  # of two published rows it is not a number
-    type: Any = None
     ref: _Texts = ()
     ref_contents: _Texts = ()
 
@@ -108,16 +103,10 @@ def reference_texts(references: str, rows: Sequence[FelmRow]) -> Callable[[FelmR
 
 
 def _row(line: _Line) -> FelmRow:
-    """Math and reasoning have no types in the file: all their errors are reasoning errors (section 3.6)."""
     segments, labels = line.segmented_response, line.labels
     if not segments or len(segments) != len(labels):
         raise ValueError(f"{len(segments)} segments and {len(labels)} labels, expected as many of both and at least one")
-    given = line.type if isinstance(line.type, list) and len(line.type) == len(labels) else [None] * len(labels)
-    default = "reasoning_error" if line.domain in WITHOUT_REFERENCES else None
-    pairs = zip(given, labels, strict=True)
-    types = tuple(None if label else (kind if kind in ERROR_TYPES else default) for kind, label in pairs)
-    response = str(line.response or " ".join(segments))
-    return FelmRow(line.index, line.domain, line.prompt, response, segments, labels, types, line.ref, line.ref_contents)
+    return FelmRow(line.index, line.domain, line.prompt, segments, labels, line.ref, line.ref_contents)
 
 
 _SEGMENT = re.compile(r"^\W*segment\s*(\d{1,9})\b", re.IGNORECASE | re.MULTILINE)

@@ -31,42 +31,32 @@ class JudgedResponse:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The 1-based ids of the units with errors, or the ``reason`` why there is no verdict."""
-
-    flagged: frozenset[int] | None
-    reason: str | None = None
-
-
 EMPTY = curable("empty output", "try --apply_chat_template")
 _SCRIPT_DIGITS = 4000  # the most that Python reads into one number; the script itself fails on longer ones
 
 
-def read_verdict(output: str, num_units: int, protocol: str = "paper", is_cut_off: bool = False) -> Verdict:
-    """The verdict in ``output`` on units 1 to ``num_units``. ``is_cut_off``: the model stopped for want of tokens; an answer
-    before that still counts."""
+def read_verdict(output: str, num_units: int, protocol: str = "paper", is_cut_off: bool = False) -> frozenset[int] | str:
+    """Which of the units 1 to ``num_units`` hold errors by ``output``, or why it does not say. ``is_cut_off``: the model stopped
+    for want of tokens; an answer before that still counts."""
     answer = without_thinking(output)
     if answer is None:
-        return Verdict(None, UNFINISHED)
+        return UNFINISHED
     if protocol == "code":
-        return Verdict(_as_the_script(answer, num_units))
-    if not (text := plain(answer)):
-        return Verdict(None, EMPTY)
-    said = grammar.read(text, num_units, is_cut_off)
-    return Verdict(None, said) if isinstance(said, str) else Verdict(said)
+        return _as_the_script(answer, num_units)
+    text = plain(answer)
+    return grammar.read(text, num_units, is_cut_off) if text else EMPTY
 
 
-def vote(verdicts: Sequence[Verdict]) -> Verdict:
+def vote(verdicts: Sequence[frozenset[int] | str]) -> frozenset[int] | str:
     """The verdicts on several outputs as one (self-consistency, appendix G of the paper): a unit is flagged if more than half of
-    those that could be read flag it, so a tie does not flag. If none could be read, there is no verdict."""
+    those that could be read flag it, so a tie does not flag. If none could be read, why."""
     if not verdicts:
-        return Verdict(None, "no output")
-    ballots = [verdict.flagged for verdict in verdicts if verdict.flagged is not None]
+        return "no output"
+    ballots = [verdict for verdict in verdicts if not isinstance(verdict, str)]
     if not ballots:
-        return Verdict(None, f"none of {len(verdicts)} outputs can be read, the first: {verdicts[0].reason}")
-    named = frozenset().union(*ballots)
-    return Verdict(frozenset(unit for unit in named if 2 * sum(unit in ballot for ballot in ballots) > len(ballots)))
+        return f"none of {len(verdicts)} outputs can be read, the first: {verdicts[0]}"
+    named = frozenset[int]().union(*ballots)
+    return frozenset(unit for unit in named if 2 * sum(unit in ballot for ballot in ballots) > len(ballots))
 
 
 def judge_response(
@@ -89,10 +79,9 @@ def judge_response(
     num_units = len(labels) if owners is None else len(owners)
     ends = cut_off or [False] * len(outputs)
     verdicts = [read_verdict(text, num_units, protocol, end) for text, end in zip(outputs, ends, strict=True)]
-    verdict = verdicts[0] if len(verdicts) == 1 else vote(verdicts)
-    flagged = verdict.flagged
-    if flagged is None:
-        return JudgedResponse(index, domain, errors, None, verdict.reason)
+    flagged = verdicts[0] if len(verdicts) == 1 else vote(verdicts)
+    if isinstance(flagged, str):
+        return JudgedResponse(index, domain, errors, None, flagged)
     if owners is not None:  # a segment is wrong if any claim of it is
         flagged = frozenset(owners[claim - 1] for claim in flagged)
     return JudgedResponse(index, domain, errors, tuple(number in flagged for number in range(1, len(labels) + 1)))

@@ -15,7 +15,7 @@ from lm_factuality.benchmarks.asked import Answers, Item, People, as_verdict, lo
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample, Samples
-from lm_factuality.benchmarks.felm.benchmark import FACTUAL, of_domain, segment_items, table4
+from lm_factuality.benchmarks.felm.benchmark import FACTUAL, TABLE4, of_domain, segment_items
 from lm_factuality.benchmarks.felm.judging import SEGMENTS
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm_gen import steps
@@ -105,7 +105,7 @@ _NOTE = "Error rates of the models' own answers to FELM's prompts, as the judge 
 
 def sections(chosen: Chosen) -> Sequence[Markup]:
     entries = chosen.of_kind("felm_gen")
-    labels = {f"segment_error_rate_{domain}": label for domain, label in table4()["domains"].items()}
+    labels = {f"segment_error_rate_{domain}": label for domain, label in TABLE4["domains"].items()}
     named = [replace(score, label=labels[score.name]) for score in SCORES if score.name in labels]
     return [scores_section(chosen, "felm_gen", note=_NOTE), render(f"{__package__}/page.html", entries=entries, scores=named)]
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 from judges.typed import Reply, Typed, misnumbered
 from lm_factuality.benchmarks.felm.questions import choose, segment_text
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
-from lm_factuality.benchmarks.felm.verdicts import Verdict, vote
+from lm_factuality.benchmarks.felm.verdicts import vote
 from lm_factuality.ground.errors import curable
 from lm_factuality.ground.packages import load_words
 from lm_factuality.ground.sentences import split_sentences
@@ -165,18 +165,18 @@ def read_marks(replies: Sequence[Typed[MarksReply]], num_segments: int, domain: 
     """The majority of what ``replies`` say, as ``felm.verdicts.vote`` has it; of the types that they give to a segment the
     commonest, the first of equals. All errors in math and reasoning are reasoning errors, as in the paper."""
     verdicts = [_verdict(each) for each in replies]
-    verdict = verdicts[0] if len(verdicts) == 1 else vote(verdicts)
-    if verdict.flagged is None:
-        return Marks(None, verdict.reason)
+    flagged = verdicts[0] if len(verdicts) == 1 else vote(verdicts)
+    if isinstance(flagged, str):
+        return Marks(None, flagged)
     types = Counter((each.number, each.type) for read in replies if read.value for each in read.value.wrong if each.type)
-    errors: dict[int, str | None] = dict.fromkeys(verdict.flagged, UNTYPED)
+    errors: dict[int, str | None] = dict.fromkeys(flagged, UNTYPED)
     errors |= {number: kind for (number, kind), _ in reversed(types.most_common()) if number in errors}
     if domain in WITHOUT_REFERENCES:
         errors = dict.fromkeys(errors, "reasoning")
     return Marks(tuple(errors.get(segment) for segment in range(1, num_segments + 1)))
 
 
-def _verdict(read: Typed[MarksReply]) -> Verdict:
+def _verdict(read: Typed[MarksReply]) -> frozenset[int] | str:
     if read.value is None:
-        return Verdict(None, _NO_EVIDENCE if _NO_EVIDENCE in read.problem else read.problem)
-    return Verdict(frozenset(each.number for each in read.value.wrong))
+        return _NO_EVIDENCE if _NO_EVIDENCE in read.problem else read.problem
+    return frozenset(each.number for each in read.value.wrong)

@@ -24,7 +24,7 @@ from lm_factuality.ground.errors import DataError
 
 
 def row(*segments: str, index: str = "0") -> FelmRow:
-    return FelmRow(index, "wk", "Why?", " ".join(segments), segments, (True,) * len(segments), (None,) * len(segments), (), ())
+    return FelmRow(index, "wk", "Why?", segments, (True,) * len(segments), (), ())
 
 
 def test_every_clause_is_a_claim() -> None:

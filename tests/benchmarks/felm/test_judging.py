@@ -14,9 +14,7 @@ from tests.judges.server import Act
 
 
 def row(index: str, *segments: str) -> FelmRow:
-    return FelmRow(
-        index, "wk", f"Why {index}?", " ".join(segments), segments, (True,) * len(segments), (None,) * len(segments), (), ()
-    )
+    return FelmRow(index, "wk", f"Why {index}?", segments, (True,) * len(segments), (), ())
 
 
 @pytest.mark.parametrize(

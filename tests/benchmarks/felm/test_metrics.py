@@ -126,7 +126,7 @@ def test_broken_outputs_are_refused(name: str, tmp_path: Path) -> None:
     lines, message = BROKEN[name]
     path = tmp_path / "outputs.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    row = FelmRow("0", "wk", "Why?", "So.", ("So.",), (True,), (None,), (), ())
+    row = FelmRow("0", "wk", "Why?", ("So.",), (True,), (), ())
     with pytest.raises(DataError, match=message):
         read_outputs(path, [row])
 
@@ -134,7 +134,7 @@ def test_broken_outputs_are_refused(name: str, tmp_path: Path) -> None:
 def test_rows_without_output_and_empty_outputs_are_unscored(tmp_path: Path) -> None:
     path = tmp_path / "outputs.jsonl"
     path.write_text('{"index": "0", "domain": "wk", "output": null}\n')
-    rows = [FelmRow(index, "wk", "Why?", "So.", ("So.",), (True,), (None,), (), ()) for index in "01"]
+    rows = [FelmRow(index, "wk", "Why?", ("So.",), (True,), (), ()) for index in "01"]
     judged = judge_outputs(rows, read_outputs(path, rows), "paper")
     assert [each.reason for each in judged] == ["empty output", "no output for this row"]
 
@@ -143,7 +143,7 @@ def test_claims_are_for_bare_outputs_alone(tmp_path: Path) -> None:
     from lm_factuality.benchmarks.felm.rows import split_claims
     from lm_factuality.ground.errors import DataError
 
-    row = FelmRow("0", "wk", "Why?", "It is so.", ("It is so.",), (True,), (None,), (), ())
+    row = FelmRow("0", "wk", "Why?", ("It is so.",), (True,), (), ())
     path = tmp_path / "samples.jsonl"
     path.write_text(json.dumps({"doc": {"index": "0", "domain": "wk", "owners": []}, "resps": [["Answer: ALL_CORRECT"]]}))
     outputs = read_outputs(path, [row])

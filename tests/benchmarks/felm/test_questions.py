@@ -18,10 +18,8 @@ ROW = FelmRow(
     "0",
     "wk",
     "How many moons has Mars?",
-    "Mars has two moons. They are big.",
     ("Mars has two moons.", "They  are big."),
     (True, False),
-    (None, "knowledge_error"),
     ("https://moons.example/mars,",),
     ("Phobos and Deimos are tiny moons of Mars.",),
 )
@@ -39,7 +37,6 @@ def test_a_prompt_holds_what_its_setting_promises(unit: str, mode: str) -> None:
     assert ("Thought:" in text) == (mode == "cot")
     assert text.count("Answer: ") == 2
     assert "ALL_CORRECT" in text
-    assert question.num_units == 2
 
 
 @pytest.mark.parametrize("mode", ["link", "doc"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lm_factuality.benchmarks.felm.verdicts import Verdict, read_verdict, vote
+from lm_factuality.benchmarks.felm.verdicts import read_verdict, vote
 
 READABLE = {
     "Answer: 1,2": {1, 2},
@@ -252,21 +252,25 @@ UNREADABLE = {
 }
 
 
+def assert_unread(found: frozenset[int] | str, reason: str) -> None:
+    assert isinstance(found, str)
+    assert reason in found
+
+
 @pytest.mark.parametrize(("output", "flagged"), READABLE.items())
 def test_readable_outputs_flag_what_they_say(output: str, flagged: set[int]) -> None:
-    assert read_verdict(output, 4) == Verdict(frozenset(flagged))
+    assert read_verdict(output, 4) == frozenset(flagged)
 
 
 @pytest.mark.parametrize(("output", "flagged"), CHAT)
 def test_chat_models_are_read_as_a_careful_reader_does(output: str, flagged: set[int] | None) -> None:
-    assert read_verdict(output, 4).flagged == flagged
+    found = read_verdict(output, 4)
+    assert (None if isinstance(found, str) else found) == flagged
 
 
 @pytest.mark.parametrize(("output", "reason"), UNREADABLE.items())
 def test_other_outputs_are_unscored_with_a_reason(output: str, reason: str) -> None:
-    verdict = read_verdict(output, 4)
-    assert verdict.flagged is None
-    assert reason in (verdict.reason or "")
+    assert_unread(read_verdict(output, 4), reason)
 
 
 @pytest.mark.parametrize(
@@ -281,13 +285,13 @@ def test_other_outputs_are_unscored_with_a_reason(output: str, reason: str) -> N
     ],
 )
 def test_a_cut_leaves_no_doubtful_verdict(output: str, reason: str) -> None:
-    assert reason in (read_verdict(output, 4, is_cut_off=True).reason or "")
+    assert_unread(read_verdict(output, 4, is_cut_off=True), reason)
 
 
 def test_an_answer_before_the_cut_counts() -> None:
-    assert read_verdict("Answer: 1, 2\nIt means that", 4, is_cut_off=True) == Verdict(frozenset({1, 2}))
-    assert read_verdict("Answer: 2 because it was", 4, is_cut_off=True) == Verdict(frozenset({2}))
-    assert read_verdict("Answer:\n1\n3\nThese are", 4, is_cut_off=True) == Verdict(frozenset({1, 3}))
+    assert read_verdict("Answer: 1, 2\nIt means that", 4, is_cut_off=True) == frozenset({1, 2})
+    assert read_verdict("Answer: 2 because it was", 4, is_cut_off=True) == frozenset({2})
+    assert read_verdict("Answer:\n1\n3\nThese are", 4, is_cut_off=True) == frozenset({1, 3})
 
 
 @pytest.mark.parametrize(
@@ -305,7 +309,7 @@ def test_an_answer_before_the_cut_counts() -> None:
     ],
 )
 def test_protocol_code_reads_as_the_authors_script(output: str, flagged: set[int]) -> None:
-    assert read_verdict(output, 4, "code") == Verdict(frozenset(flagged))
+    assert read_verdict(output, 4, "code") == frozenset(flagged)
 
 
 # Outputs from a grammar: some way to name ids, inside some way to write an answer, with what the reading has to be.
@@ -380,17 +384,14 @@ QUALIFICATIONS = (
 @given(st.sampled_from(sorted(LISTS)), st.sampled_from(FRAMES), ids_of_units)
 def test_ids_are_read_however_they_are_written(name: str, frame: str, ids: list[int]) -> None:
     output = frame.format(LISTS[name](ids))
-    assert read_verdict(output, NUM_UNITS) == Verdict(frozenset(ids)), output
+    assert read_verdict(output, NUM_UNITS) == frozenset(ids), output
 
 
 @given(st.sampled_from(sorted(TRICKS)), st.sampled_from(["commas", "spaced", "and"]), ids_of_units)
 def test_tricks_are_never_taken_for_a_verdict(trick: str, name: str, ids: list[int]) -> None:
     frame, reason = TRICKS[trick]
     output = frame.format(LISTS[name](ids))
-    verdict = read_verdict(output, NUM_UNITS)
-    assert verdict.flagged is None, output
-    assert verdict.reason
-    assert reason in verdict.reason, output
+    assert_unread(read_verdict(output, NUM_UNITS), reason)
 
 
 @given(
@@ -399,10 +400,10 @@ def test_tricks_are_never_taken_for_a_verdict(trick: str, name: str, ids: list[i
     st.sampled_from(QUALIFICATIONS),
 )
 def test_all_correct_counts_only_unqualified(all_correct: str, frame: str, qualification: str) -> None:
-    assert read_verdict(frame.format(all_correct), 5) == Verdict(frozenset())
-    assert read_verdict(frame.format(all_correct) + ".", 5) == Verdict(frozenset())
+    assert read_verdict(frame.format(all_correct), 5) == frozenset()
+    assert read_verdict(frame.format(all_correct) + ".", 5) == frozenset()
     qualified = frame.format(all_correct + qualification)
-    assert read_verdict(qualified, 5) == Verdict(None, "more than ids after 'Answer:'"), qualified
+    assert read_verdict(qualified, 5) == "more than ids after 'Answer:'", qualified
 
 
 @pytest.mark.parametrize(
@@ -428,5 +429,5 @@ def test_a_megabyte_is_read_at_once(piece: str) -> None:
     ],
 )
 def test_the_majority_of_readable_outputs_decides(ballots: list[set[int] | None], flagged: set[int] | None) -> None:
-    verdicts = [Verdict(None, "why") if ballot is None else Verdict(frozenset(ballot)) for ballot in ballots]
-    assert vote(verdicts).flagged == (None if flagged is None else frozenset(flagged))
+    found = vote(["why" if ballot is None else frozenset(ballot) for ballot in ballots])
+    assert (None if isinstance(found, str) else found) == flagged

@@ -394,11 +394,18 @@ def test_every_bad_line_of_a_samples_file_is_named(docs, tmp_path):
         read_samples([path], FELM_GEN)
 
 
+def rows_with_responses(shared: Path):
+    """FELM's rows, each with its response; of two rows that is not a number."""
+    path = shared / "data" / "felm" / "all.jsonl"
+    responses = (json.loads(line)["response"] for line in path.read_text(encoding="utf-8").split("\n") if line)
+    return [(row, str(said or " ".join(row.segments))) for row, said in zip(read_rows(path), responses, strict=True)]
+
+
 def test_cuts_by_rules_against_the_published_segments(shared: Path):
     """Boundary F1, over the responses whose segments make up the whole response; the figures of ``segments``."""
     found = {domain: Counter[str]() for domain in DOMAINS}
-    for row in read_rows(shared / "data" / "felm" / "all.jsonl"):
-        response = row.response.replace("\\n", "\n")
+    for row, response in rows_with_responses(shared):
+        response = response.replace("\\n", "\n")
         published = _boundaries([segment.replace("\\n", "\n") for segment in row.segments])
         if max(published) != len("".join(response.split())):
             continue
@@ -411,8 +418,7 @@ def test_cuts_by_rules_against_the_published_segments(shared: Path):
 
 
 def test_few_of_the_published_responses_are_refusals(shared: Path):
-    rows = read_rows(shared / "data" / "felm" / "all.jsonl")
-    refused = [row for row in rows if no_answer(row.response)]
+    refused = [row for row, response in rows_with_responses(shared) if no_answer(response)]
     assert len(refused) == 4
     assert all(all(row.labels) for row in refused)
 
