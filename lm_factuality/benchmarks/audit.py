@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from lm_factuality.ground.thinking import read_output
 from lm_factuality.harness.samples import prompt_text, texts
@@ -57,8 +57,10 @@ class Audit(Protocol):
 class PromptAudit:
     """For benchmarks whose model answers one prompt, under ``key`` of the document. A chat template is the same around each."""
 
-    def __init__(self, expected: Expected, key: str = "text") -> None:
-        self._expected, self._key = expected, key
+    key: ClassVar[str] = "text"
+
+    def __init__(self, expected: Expected) -> None:
+        self._expected = expected
         self._template: tuple[str, str] | None = None
 
     def wrong_request(self, sample: Sample) -> str | None:
@@ -68,7 +70,7 @@ class PromptAudit:
         prompt, *decoding = requests[0]
         if decoding != self._expected.generation_arguments:
             return "its generation arguments are not those of the leaderboard"
-        if not self._is_prompt(prompt_text(prompt), str(doc[self._key])):
+        if not self._is_prompt(prompt_text(prompt), str(doc[self.key])):
             return OTHER_REQUEST
         given, repeats = sum(1 if isinstance(each, str) else len(each) for each in sample["resps"]), self.repeats(doc)
         return None if given == repeats else f"{given} responses, expected {repeats}"

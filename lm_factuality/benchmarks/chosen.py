@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from markupsafe import Markup
 
@@ -183,6 +183,8 @@ class Figure:
     judge; ``corrected`` is the score without the judge's errors, by people's labels or, without any, by its certificate, and
     ``uncorrected`` why that does not correct it; ``floor`` is what knowing nothing scores; ``counted`` how many rows it is of."""
 
+    least: ClassVar[int] = LEAST_ROWS
+
     metric: str
     value: float
     low: float | None
@@ -197,10 +199,6 @@ class Figure:
     uncorrected: str = ""
     floor: float | None = None
     counted: int = LEAST_ROWS
-
-    @property
-    def least(self) -> int:
-        return LEAST_ROWS
 
     @property
     def is_few(self) -> bool:

@@ -154,4 +154,4 @@ def write_pairs(models: Sequence[Model], data: Sequence[TaskData], folder: Path)
                 rounded = [None if number is None else round(number, 6) for number in numbers]
                 content[one][other][each.id].append([score.name, *rounded, pair.n, pair.wins, pair.losses])
     for model, found in content.items():
-        write_text(folder / f"pairs.{model}.js", f'lmf.put("pairs.{model}",{as_data(found)});\n')
+        _write(folder, f"pairs.{model}", found)

@@ -28,12 +28,11 @@ UNREADABLE = (DataError, LookupError, ValueError, TypeError, AttributeError, Ari
 
 @dataclass(frozen=True)
 class Recomputed:
-    """What the samples of a task give: ``metrics`` and ``stderrs`` by name as in ``TaskResult``, over ``num_samples`` rows;
-    ``changed_rows`` says of rows whose own metrics in the file are not what follows from the rest of the row."""
+    """What the samples of a task give: ``metrics`` and ``stderrs`` by name as in ``TaskResult``; ``changed_rows`` says of rows
+    whose own metrics in the file are not what follows from the rest of the row."""
 
     metrics: Mapping[str, float]
     stderrs: Mapping[str, float]
-    num_samples: int
     changed_rows: tuple[str, ...]
 
 
@@ -58,7 +57,7 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
             metrics[name] = float(aggregation.value(rows))
             if aggregation.stderr is not None and len(rows) > 1:  # as in lm_eval
                 stderrs[name] = float(aggregation.stderr(rows))
-    return Recomputed(metrics, stderrs, max(map(len, values.values()), default=0), tuple(changed))
+    return Recomputed(metrics, stderrs, tuple(changed))
 
 
 def differences(task: TaskResult, found: Recomputed) -> list[str]:

@@ -21,7 +21,6 @@ from lm_factuality.ground.statistics import Outcome, average, bootstrap_interval
 from lm_factuality.ground.thinking import without_thinking
 
 Protocol = Literal["fixed", "code"]
-PROTOCOLS: tuple[Protocol, ...] = ("fixed", "code")
 Splitter = Callable[[str], list[str]]
 MOST_CITATIONS = 3  # of a sentence under ``code``
 

@@ -43,6 +43,14 @@ class DecidedResponse:
     facts: tuple[DecidedFact, ...]
     grouped: tuple[DecidedFact, ...]
 
+    @cached_property
+    def numbers(self) -> list[int]:
+        """Of each fact that came back from grouping its number among those as decomposed; -1 for one that was made up."""
+        left: dict[str, list[int]] = defaultdict(list)
+        for number, fact in enumerate(self.facts):
+            left[fact.text].append(number)
+        return [left[fact.text].pop(0) if left[fact.text] else -1 for fact in self.grouped]
+
 
 @dataclass(frozen=True)
 class Decisions:
@@ -159,7 +167,7 @@ class Known:
             return ()
         runs: list[tuple[str, list[int]]] = []
         waiting: list[int] = []
-        for number, entity in zip(self._numbers, entities, strict=True):
+        for number, entity in zip(self.decided.numbers, entities, strict=True):
             if entity is None:
                 waiting.append(number)
                 continue
@@ -182,20 +190,12 @@ class Known:
         for number, fact in enumerate(self.decided.facts):
             for entity in self.generation.entities if fact.entity is None else (fact.entity,):
                 found[number, entity].add(fact.is_supported)
-        supported = {number: fact.is_supported for number, fact in zip(self._numbers, self.decided.grouped, strict=True)}
+        supported = {number: fact.is_supported for number, fact in zip(self.decided.numbers, self.decided.grouped, strict=True)}
         for entity, numbers in self.groups:
             for number in numbers:
                 found[number, entity].add(supported[number])
         candidates = set(self.generation.entities)
         return {key: values.pop() for key, values in found.items() if len(values) == 1 and key[1] in candidates}
-
-    @cached_property
-    def _numbers(self) -> list[int]:
-        """Of each fact that came back from grouping its number among those as decomposed; -1 for one that was made up."""
-        left: dict[str, list[int]] = defaultdict(list)
-        for number, fact in enumerate(self.decided.facts):
-            left[fact.text].append(number)
-        return [left[fact.text].pop(0) if left[fact.text] else -1 for fact in self.decided.grouped]
 
 
 def match(decided: Sequence[DecidedResponse | None], texts: Sequence[Generation]) -> Iterator[tuple[DecidedResponse, Generation]]:

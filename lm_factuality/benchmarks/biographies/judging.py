@@ -168,7 +168,7 @@ def most_of(judge: Judge, judged: Sequence[JudgedBiography], settings: method.Se
                 # Where each sentence has passages of its own, so it has questions.
                 alone = min(count, sentences) + count // PAGE_CLAIMS
                 questions = ceil(count / PAGE_CLAIMS) if page.page == page.entity else alone
-                verifying += matrix.plan_page(judge, [subject], settings.folder).at_most * questions
+                verifying += judge.plan(f"{settings.folder}/verify_page", [subject], **matrix.PAGE).at_most * questions
     return grouping, verifying
 
 

@@ -120,7 +120,7 @@ def plan_pairs(judge: Judge, pairs: Mapping[Key, Pair], folder: str = FOLDER) ->
     singly = plan_singly(judge, asked.values(), folder)
     if judge.config.verdicts == "logprobs" or judge.config.verify != "page":
         return singly
-    whole = plan_page(judge, [subject for _, subject in _pages(asked)], folder)
+    whole = judge.plan(f"{folder}/verify_page", [subject for _, subject in _pages(asked)], **PAGE)
     return replace(whole, most=whole.at_most + singly.at_most)
 
 
@@ -128,10 +128,6 @@ def plan_singly(judge: Judge, pairs: Collection[Pair], folder: str) -> Plan:
     if judge.config.verdicts == "logprobs":
         return judge.plan(f"{folder}/verify_true_false", _with_choices(pairs), top_logprobs=TOP_LOGPROBS)
     return judge.plan(f"{folder}/verify", [pair.subject for pair in pairs], reply=FactReply)
-
-
-def plan_page(judge: Judge, subjects: Sequence[Mapping[str, Any]], folder: str) -> Plan:
-    return judge.plan(f"{folder}/verify_page", subjects, **PAGE)
 
 
 def _with_choices(pairs: Collection[Pair]) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@
 defines it: a fact that grouping lost is unscored, one that it made up counts nowhere, a response without a fact left is unscored,
 and the worst and the best case say what that could amount to."""
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal
@@ -102,10 +101,8 @@ D_FACTSCORE: Mapping[Protocol, Callable[[DecidedResponse], float | None]] = {
 
 def _matched(response: DecidedResponse) -> list[bool | None]:
     """For each fact as decomposed the verdict on it after grouping; facts of the same words are taken in order."""
-    left: dict[str, list[bool]] = defaultdict(list)
-    for fact in response.grouped:
-        left[fact.text].append(fact.is_supported)
-    return [left[fact.text].pop(0) if left[fact.text] else None for fact in response.facts]
+    verdicts = {number: fact.is_supported for number, fact in zip(response.numbers, response.grouped, strict=True)}
+    return [verdicts.get(number) for number in range(len(response.facts))]
 
 
 def _unscored(answered: Sequence[tuple[str, DecidedResponse]]) -> dict[str, Any]:

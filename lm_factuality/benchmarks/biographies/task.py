@@ -16,6 +16,7 @@ from lm_factuality.benchmarks.biographies.benchmark import BENCHMARK
 from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, read_generations, to_doc
 from lm_factuality.benchmarks.biographies.judging import generation
 from lm_factuality.benchmarks.biographies.summary import Row, row_metrics
+from lm_factuality.benchmarks.biographies.types import Passage
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import read_text, to_model
@@ -30,15 +31,10 @@ NAMES = (*PROMPTS.values(), "careful")
 _SHOTS, _DOCUMENTS, _SEED = 2, 5, 42  # of their configurations
 
 
-class _Document(BaseModel):
-    title: str
-    text: str
-
-
 class _Demonstration(BaseModel):
     question: str
     answer: str | list[str]
-    docs: list[_Document]
+    docs: list[Passage]
 
 
 class _Prompt(BaseModel):
@@ -77,9 +73,9 @@ class AuthorsPrompt:
     def render(self, doc: Mapping[str, Any]) -> str:
         """The prompt about a document of lm_eval, byte for byte as their script writes it: in place of the name it has the whole
         question ("Tell me a bio of ...")."""
-        return self._head + self._written(doc["question"], [_Document(**passage) for passage in doc["passages"]])
+        return self._head + self._written(doc["question"], [Passage(**passage) for passage in doc["passages"]])
 
-    def _written(self, question: str, documents: list[_Document]) -> str:
+    def _written(self, question: str, documents: list[Passage]) -> str:
         form = self._prompt.doc_prompt
         shown = "".join(
             form.replace("{T}", each.title).replace("{P}", each.text).replace("{ID}", str(number))

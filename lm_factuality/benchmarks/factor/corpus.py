@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from lm_factuality.benchmarks.declaration import wrong_metrics
 from lm_factuality.benchmarks.factor.joining import AUTHORS, DELIMITER, DOLA, Join
@@ -65,10 +65,8 @@ class TableYaml(Strict):
     include: Any = None
 
 
-class Joined(BaseModel):
+class Joined(Strict, extra="ignore"):
     """Of metadata: how prefix and completion become one text; by default the authors' files by their rule."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
     join: Literal["authors", "delimiter"] | None = None
     delimiter: Text = None

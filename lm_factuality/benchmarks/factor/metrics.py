@@ -91,10 +91,6 @@ def true_bytes(doc: Mapping[str, Any]) -> int:
     return len(doc["choices"][doc["gold"]].encode("utf-8"))
 
 
-def families(error_types: Sequence[str]) -> dict[str, Sequence[str]]:
-    return {VERSUS: error_types, MARGIN_VERSUS: error_types}
-
-
 def has_tokens(scores: Sequence[ScoredContinuation]) -> bool:
     """Whether the model's tokenizer is within reach, so that tokens could be counted."""
     return all(score.num_tokens is not None for score in scores)

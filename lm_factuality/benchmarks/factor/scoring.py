@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 
 from lm_factuality.harness.outputs import ScoredContinuation
 
-PROTOCOLS = ("paper", "code", "dola")
 NORMALISATIONS = ("factor_acc", "acc", "acc_bytes")  # by tokens, by nothing, by bytes
 
 

@@ -82,4 +82,4 @@ class FactorTask(SuiteTask):
         return metrics.row_metrics(doc, scores, self._corpus.protocol, self._error_types)
 
     def families(self) -> dict[str, Sequence[str]]:
-        return metrics.families(self._error_types)
+        return dict.fromkeys((metrics.VERSUS, metrics.MARGIN_VERSUS), self._error_types)

@@ -14,7 +14,7 @@ from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, R
 from lm_factuality.benchmarks.factor_chat.metrics import POSITION, PROTOCOLS, SCORES, bins_of, row_metrics
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
-from lm_factuality.ground.plots import Dot, Point, scatter
+from lm_factuality.ground.plots import MOST_SERIES, Dot, Point, scatter
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, WordAnswer
 from lm_factuality.harness.samples import prompt_text, same_responses, samples_of, to_float
 
@@ -89,7 +89,6 @@ class FactorChatAudit(PromptAudit):
 LEAD = (
     "Asked about each of four completions by itself, does the model find the true one the most likely to be true? Chance is 25%."
 )
-_MOST_SERIES = 8
 _COMPARED = ("chat_acc", "pairwise_acc", "all_right", "prompt_acc", "brier", "p_true_bias", "unreadable")
 
 
@@ -101,7 +100,7 @@ def _section(task: str, entries: Sequence[Entry]) -> Markup:
     letters = [entry for entry in entries if entry.result.metadata.get("protocol") == "letters"]
     names = sorted({name for entry in letters for name in entry.result.metrics if name.startswith(POSITION)})
     (position,) = (score for score in SCORES if score.covers(POSITION))
-    drawn = [(entry, _bins(entry)) for entry in entries[:_MOST_SERIES]]
+    drawn = [(entry, _bins(entry)) for entry in entries[:MOST_SERIES]]
     points = [Point("", each.model.label, Dot(100 * chance), Dot(100 * true)) for each, bins in drawn for chance, true, _ in bins]
     axes = f"{task} calibration", "probability of true, %", "true completions, %"
     values = {

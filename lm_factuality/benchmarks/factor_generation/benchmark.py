@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from lm_factuality.benchmarks.asked import Answers, Item, People, as_verdict, load_questions, relabelling
-from lm_factuality.benchmarks.audit import HIGHEST_LOGPROB, Expected, PromptAudit
+from lm_factuality.benchmarks.audit import HIGHEST_LOGPROB, PromptAudit
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Recount, Row, Rows, Sample, Samples, Score
@@ -74,8 +74,7 @@ PEOPLE = People(tuple(load_questions(__package__).values()), _items, relabelling
 class FactorGenerationAudit(PromptAudit):
     """Nothing is generated for a row without a minimal fact."""
 
-    def __init__(self, expected: Expected) -> None:
-        super().__init__(expected, "prompt")
+    key = "prompt"
 
     def repeats(self, doc: Mapping[str, Any]) -> int:
         return 0 if doc["no_fact"] else super().repeats(doc)

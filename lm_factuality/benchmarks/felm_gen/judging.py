@@ -84,7 +84,15 @@ class FelmGen:
         return _record(item, item.by_rules, Marks(None, reason), [])
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-        return summarise(verdicts)
+        """``{"ALL" or a domain: {"responses", "scored", "no_answer", "unscored", "segment" and "response": {errors, units,
+        error_rate, stderr, interval, worst, best}, "error_types": {kind: segments}}}``; beside them why there is no verdict
+        (``unscored``) or no answer (``no_answer``), and by whom the responses were cut (``cut_by``, ``cuts_refused``). Intervals
+        are 95% percentile bootstrap intervals over responses; a rate that is not defined is null."""
+        rows = [(verdict["domain"], row_metrics(verdict)) for verdict in verdicts]
+        names = (ALL, *sorted({domain for domain, _ in rows}))
+        reasons = {key: _count(row[key] for _, row in rows) for key in ("unscored", "no_answer")}
+        reasons |= {name: _count(verdict[key] for verdict in verdicts) for name, key in _CUTS.items()}
+        return {name: _of([row for domain, row in rows if name in (ALL, domain)]) for name in names} | reasons
 
     def table(self, summary: Mapping[str, Any]) -> Table:
         rates = ("#segments wrong", "#95% interval", "#responses wrong", "#95% interval ")
@@ -161,18 +169,6 @@ _CUTS = {"cut_by": "cut_by", "cuts_refused": "cut_refused"}  # of a summary and 
 def error_rate(totals: Sequence[float]) -> float:
     """The share of units with an error; NaN where there are none."""
     return totals[0] / totals[1] if totals[1] else math.nan
-
-
-def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """``{"ALL" or a domain: {"responses", "scored", "no_answer", "unscored", "segment" and "response": {errors, units,
-    error_rate, stderr, interval, worst, best}, "error_types": {kind: segments}}}``; beside them why there is no verdict
-    (``unscored``) or no answer (``no_answer``), and by whom the responses were cut (``cut_by``, ``cuts_refused``). Intervals
-    are 95% percentile bootstrap intervals over responses; a rate that is not defined is null."""
-    rows = [(verdict["domain"], row_metrics(verdict)) for verdict in verdicts]
-    names = (ALL, *sorted({domain for domain, _ in rows}))
-    reasons = {key: _count(row[key] for _, row in rows) for key in ("unscored", "no_answer")}
-    reasons |= {name: _count(verdict[key] for verdict in verdicts) for name, key in _CUTS.items()}
-    return {name: _of([row for domain, row in rows if name in (ALL, domain)]) for name in names} | reasons
 
 
 def _of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from jinja2 import TemplateError
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, to_doc
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
@@ -51,10 +51,8 @@ class Columns(Strict):
     passages: Column = None
 
 
-class Metadata(BaseModel):
+class Metadata(Strict, extra="ignore"):
     """Of a task. ``passages`` is how many a judge sees of a fact."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
     columns: Columns = Columns()
     longfact: Literal["concepts", "objects"] | None = None

@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from lm_factuality.benchmarks.declaration import wrong_metrics
 from lm_factuality.benchmarks.factor import corpus as factor_corpus
@@ -35,9 +35,7 @@ class _TextColumns(Strict):
     doc_id: Column = None
 
 
-class _Metadata(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
-
+class _Metadata(Strict, extra="ignore"):
     documents_of: Annotated[str | None, Field(description="a published FACTOR file by name or a file's path")] = None
     columns: _TextColumns | None = None
     window: Window = PAPER_WINDOW

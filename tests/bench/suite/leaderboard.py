@@ -192,7 +192,7 @@ def _write_task(
         lines.append(json.dumps(sample, ensure_ascii=False))
     write_lines(path, lines)
     results: dict[str, Any] = {"alias": task, "sample_len": len(documents)}
-    for name, aggregation in BENCHMARK.aggregations(**factor.families(kinds)).items():
+    for name, aggregation in BENCHMARK.aggregations(**dict.fromkeys((factor.VERSUS, factor.MARGIN_VERSUS), kinds)).items():
         values = [row[name] for row in rows]
         stderr = aggregation.stderr(values) if aggregation.stderr else "N/A"
         results |= {f"{name},none": aggregation(values), f"{name}_stderr,none": stderr}

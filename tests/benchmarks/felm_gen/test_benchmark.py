@@ -19,7 +19,7 @@ from judges.typed import Typed, read_reply
 from lm_factuality.benchmarks import find_generation, generation_names
 from lm_factuality.benchmarks.felm.rows import DOMAINS, read_rows
 from lm_factuality.benchmarks.felm_gen.benchmark import unfounded
-from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN, summarise
+from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.benchmarks.felm_gen.steps import (
     EMPTY,
     REFUSAL,
@@ -253,14 +253,15 @@ def record(domain, errors, unscored=None, no_answer=None, segments=None):
 
 
 def test_scores_of_an_example_worked_by_hand():
-    summary = summarise(
+    summary = FELM_GEN.summarise(
+        [],
         [
             record("wk", [None, "knowledge", "fooled"]),
             record("wk", [None]),
             record("math", ["reasoning", None]),
             record("math", None, unscored="no answer line", segments=4),
             record("wk", None, unscored="no answer: empty", no_answer="empty"),
-        ]
+        ],
     )
     everything = summary["ALL"]
     assert [everything[key] for key in ("responses", "scored", "no_answer", "unscored")] == [5, 3, 1, 1]
@@ -277,7 +278,7 @@ def test_scores_of_an_example_worked_by_hand():
 
 
 def test_scores_of_nothing_are_null():
-    summary = summarise([record("wk", None, unscored="no answer: refusal", no_answer="refusal")])
+    summary = FELM_GEN.summarise([], [record("wk", None, unscored="no answer: refusal", no_answer="refusal")])
     assert summary["ALL"]["segment"]["error_rate"] is None
     assert summary["ALL"]["response"]["worst"] is None
     json.dumps(summary, allow_nan=False)
@@ -309,7 +310,7 @@ def test_a_judge_that_cannot_cut_still_marks(server, config, docs, tmp_path):
         verdicts = FELM_GEN.judge(judge, docs, [[text] for text in RESPONSES])
     assert verdicts[2]["errors"] == [None, "reasoning"]
     assert verdicts[2]["cut_refused"] == "no piece 1"
-    assert summarise(verdicts)["cuts_refused"] == {"no piece 1": 1}
+    assert FELM_GEN.summarise([], verdicts)["cuts_refused"] == {"no piece 1": 1}
     assert sum("It cannot be used: no piece 1." in prompt for prompt in server.attempts) == 1  # asked once more
 
 

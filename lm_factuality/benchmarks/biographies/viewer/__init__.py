@@ -2,8 +2,10 @@
 which what models wrote can only ever be text."""
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import count
 from typing import Any, Literal, TypeAlias
 
 from lm_factuality.benchmarks.biographies.scores import attributed, of_any
@@ -53,20 +55,13 @@ def _bare(text: str) -> tuple[str, list[int]]:
 Status: TypeAlias = Literal["supported", "elsewhere", "ungrouped", "not_supported", "irrelevant", "unscored"]
 
 
-class Texts(dict[str, int]):
-    """The number of each text, in the order in which they are first asked for."""
-
-    def __missing__(self, text: str) -> int:
-        return self.setdefault(text, len(self))
-
-
 def page_content(
     biographies: Sequence[JudgedBiography], title: str, protocol: str = "paper", linking: str | None = None
 ) -> dict[str, Any]:
     """``title``, the ``settings`` (``protocol``, and ``linking`` where it is known), the ``summary`` over the set, the table of
     ``texts`` and the ``responses``, as the scripts of the page read them. A judgement is [outcome, score, reason, evidence], the
     last two by number."""
-    texts = Texts()
+    texts = defaultdict[str, int](count().__next__)  # the number of each, in the order in which they are first asked for
     rows = [Row.of(judged, protocol) for judged in biographies]
     responses = [_response(judged, row, texts, protocol) for judged, row in zip(biographies, rows, strict=True)]
     settings = {"protocol": protocol, **({"linking": linking} if linking else {})}
@@ -94,7 +89,7 @@ def statuses(judged: JudgedBiography) -> list[Status]:
     return found
 
 
-def _response(judged: JudgedBiography, row: Row, texts: Texts, protocol: str) -> dict[str, Any]:
+def _response(judged: JudgedBiography, row: Row, texts: Mapping[str, int], protocol: str) -> dict[str, Any]:
     given = judged.generation
     return {
         **{name: getattr(given, name) for name in ("index", "name", "question")},
