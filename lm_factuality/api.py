@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from lm_factuality.ground.errors import BackendDown, ConfigError, DataError, FactualityError, ModelError
+from lm_factuality.ground.errors import BackendDown, ConfigError, DataError, FactualityError, ModelError, reasons_of
 
 if TYPE_CHECKING:
     from lm_eval.api.model import LM
@@ -82,8 +82,6 @@ class Results:
 
     def unscored(self) -> list[dict[str, Any]]:
         """Why rows have no score: ``model``, ``task``, ``reason``, ``cure`` (empty where none is known), ``rows`` (how many)."""
-        from lm_factuality.ground.errors import reasons_of
-
         said: dict[tuple[str, str], list[str]] = {}
         for row in self.rows():
             if isinstance(reason := row.get("unscored"), str):

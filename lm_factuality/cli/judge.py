@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import yaml
+
 from judges.certificates import find_certificate, save_certificate, to_certificate
 from judges.config import load_judge_config
 from judges.judge import Judge, Plan
@@ -18,7 +20,7 @@ from lm_factuality.benchmarks.certified import all_settings
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.ground.files import write_json, write_lines
-from lm_factuality.harness.generation import Generation, Samples, read_samples, refuse_unable
+from lm_factuality.harness.generation import Generation, read_samples, refuse_unable
 
 _OPTIONS = ("knowledge", "linking", "facts", "protocol")  # settings
 _COUNTED = ("step", "#requests", "#distinct", "#on disk", "#to send", "#at most", "#prompt tokens", "#generated at most")
@@ -33,18 +35,18 @@ def judge(parsed: argparse.Namespace) -> None:
     generation = _find_generation(parsed)
     refuse_unable(config, generation)
     if parsed.samples:
-        samples = read_samples(parsed.samples, generation)
+        docs, responses = read_samples(parsed.samples, generation)
     else:
         found = read_generations(parsed.generations)
-        samples = Samples(tuple(map(to_doc, found)), tuple((each.output,) for each in found))
+        docs, responses = list(map(to_doc, found)), [(each.output,) for each in found]
     with Judge.open(config, parsed.store) as opened:
         if parsed.dry_run:
-            print_plans(parsed.task, config.name, generation.plan(opened, samples.docs, samples.responses))
+            print_plans(parsed.task, config.name, generation.plan(opened, docs, responses))
             return
         certificate = find_certificate(opened)
-        verdicts = generation.judge(opened, samples.docs, samples.responses)
+        verdicts = generation.judge(opened, docs, responses)
         usage = opened.usage
-    summary, caution = generation.summarise(samples.docs, verdicts), config.capabilities.caution
+    summary, caution = generation.summarise(docs, verdicts), config.capabilities.caution
     about: dict[str, Any] = {
         "task": parsed.task,
         "judge": config.describe(generation.prompt_names),
@@ -83,8 +85,6 @@ def _find_generation(parsed: argparse.Namespace) -> Generation:
 
 def _metadata(text: str) -> dict[str, Any]:
     """Settings as lm_eval's command line has them: ``KEY=VALUE,...``, or JSON."""
-    import yaml
-
     try:
         return dict(yaml.safe_load(text if text.startswith("{") else f"{{{text.replace('=', ': ')}}}"))
     except yaml.YAMLError as error:

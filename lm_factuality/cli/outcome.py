@@ -1,25 +1,19 @@
 """The last screen of a run: a line a task, why items are unscored and what cures it, what the data warns of, what to do next."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.chosen import figure, headline, score_called
+from lm_factuality.benchmarks.chosen import Figure, figure, headline, score_called
+from lm_factuality.benchmarks.declaration import Benchmark, Score
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import reasons_of
+from lm_factuality.harness.outputs import ResultsFile, TaskResult
+from lm_factuality.harness.run import Finished
 from lm_factuality.results.compare import notes_of
 from lm_factuality.results.read import to_results_file
-
-if TYPE_CHECKING:
-    from lm_factuality.benchmarks.chosen import Figure
-    from lm_factuality.benchmarks.declaration import Benchmark, Score
-    from lm_factuality.harness.outputs import ResultsFile, TaskResult
-    from lm_factuality.harness.run import Finished
 
 _REASONS = 3  # of a task that are named
 _BETTER = {True: " ↑", False: " ↓", None: ""}

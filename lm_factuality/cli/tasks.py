@@ -1,7 +1,5 @@
 """Commands on tasks: ``validate`` checks what lm_eval does not check, ``ls`` lists the suite's, ``quickstart`` runs samples."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
@@ -10,12 +8,18 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lm_factuality.benchmarks import all_benchmarks, all_sources
+from lm_factuality.benchmarks.factor.task import FactorTask
+from lm_factuality.ground.console import interval, print_table, shown
 from lm_factuality.ground.errors import FactualityError
-
-if TYPE_CHECKING:
-    from lm_factuality.harness.suite_task import Report
+from lm_factuality.ground.suite import tasks_folder
+from lm_factuality.ground.tables import FORMATS
+from lm_factuality.harness.before import unknown_keys
+from lm_factuality.harness.suite_task import Report, check_built, quietly, shortened
+from lm_factuality.harness.tasks import find_configs, suite_tasks
+from lm_factuality.sample import quickstart as samples
 
 
 def check_targets(
@@ -27,11 +31,6 @@ def check_targets(
 ) -> list[Report]:
     """A report on every target: a task YAML, a data file in the columns of FACTOR's authors, or the name of a task, a group or a
     tag. With ``run_code`` the Python that a YAML of others names is imported, otherwise refused."""
-    from lm_factuality.ground.tables import FORMATS
-    from lm_factuality.harness.before import unknown_keys
-    from lm_factuality.harness.suite_task import Report
-    from lm_factuality.harness.tasks import find_configs
-
     reports = []
     given = {"tokenizer": tokenizer} if tokenizer else {}
     for target in targets:
@@ -55,9 +54,6 @@ def check_targets(
 
 def _check(target: str, config: dict[str, Any], data_dir: str | None) -> Report:
     """What the task's class says of a config; one that names none is read as a corpus of FACTOR rows."""
-    from lm_factuality.benchmarks.factor.task import FactorTask
-    from lm_factuality.harness.suite_task import Report, check_built
-
     task = config["class"] if isinstance(config.get("class"), type) else FactorTask
     check: Callable[..., Report] = getattr(task, "check", partial(check_built, task))  # lm_eval's own classes have none
     try:
@@ -67,8 +63,6 @@ def _check(target: str, config: dict[str, Any], data_dir: str | None) -> Report:
 
 
 def validate(parsed: argparse.Namespace) -> int:
-    from lm_factuality.harness.suite_task import shortened
-
     reports = check_targets(parsed.targets, parsed.include_path, parsed.data_dir, parsed.run_code, parsed.tokenizer)
     for each in reports:
         count = len(each.problems)
@@ -87,9 +81,6 @@ def validate(parsed: argparse.Namespace) -> int:
 
 def ls(parsed: argparse.Namespace) -> None:
     """Prints what every task asks, its rows, licence and whether a judge marks it, and the groups; needs no model, no network."""
-    from lm_factuality.ground.suite import tasks_folder
-    from lm_factuality.harness.tasks import find_configs, suite_tasks
-
     manager = suite_tasks()
     rows: dict[str, list[tuple[str, ...]]] = {}  # by the question
     groups = []
@@ -111,9 +102,6 @@ def ls(parsed: argparse.Namespace) -> None:
 
 
 def _about(config: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    from lm_factuality.benchmarks import all_benchmarks, all_sources
-    from lm_factuality.harness.suite_task import quietly
-
     kind, metadata = config["class"], config["metadata"]
     benchmark = kind.declared
     asks = benchmark.lead.partition("?")
@@ -133,20 +121,17 @@ def _about(config: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 def quickstart(parsed: argparse.Namespace) -> None:
     os.environ.setdefault("LMEVAL_LOG_LEVEL", "WARNING")
-    from lm_factuality.ground.console import interval, print_table, shown
-    from lm_factuality.sample.quickstart import PAGE, TASK, judge_sample, quickstart
-
     rows: list[tuple[str, ...]] = []
-    for score in quickstart(parsed.output):
+    for score in samples.quickstart(parsed.output):
         found = score.accuracy
         shares = shown(found.value), interval((found.low, found.high)), shown(found.floor)
         rows.append((score.checkpoint, f"{score.parameters:,}", *shares, str(found.n), str(found.unscored)))
     columns = ("checkpoint", "#parameters", "#factor_acc", "#95% interval", "#floor", "#rows", "#unscored")
     notes = ["Intervals: clustered by document; floor: what knowing nothing scores."]
     notes.append(f"lm_eval's results and samples: {parsed.output}")
-    print_table(f"{TASK}: is the true sentence likelier than three minimally edited ones?", columns, rows, notes)
+    print_table(f"{samples.TASK}: is the true sentence likelier than three minimally edited ones?", columns, rows, notes)
     folder, rows = parsed.output / "biographies", []
-    responses, measures = judge_sample(folder)
+    responses, measures = samples.judge_sample(folder)
     for each in measures:
         form = ".1%" if each.name.endswith("Score") else ".2f"
         numbers = format(each.judge, form), format(each.truth, form), f"{each.pearson:.2f}", str(each.responses)
@@ -156,7 +141,7 @@ def quickstart(parsed: argparse.Namespace) -> None:
         ("mean of", "#judge", "#truth", "#Pearson's r", "#responses"),
         rows,
         (
-            f"Each response, its facts and their evidence: {folder / PAGE}",
+            f"Each response, its facts and their evidence: {folder / samples.PAGE}",
             "Next, a real model on the published benchmarks (needs a network or a local copy of the data):",
             "  lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor --output_path results",
         ),
