@@ -58,11 +58,9 @@ class Encoded:
 def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[ScoredContinuation]:
     """Scores requests with arguments (context, continuation, window); window is the number of tokens of both together that the
     model may see, counted from the end, or None. Raises ModelError: it has no tokenizer and needs one, or its server is gone."""
-    refuse_chat(lm)
-    if not isinstance(lm, TemplateLM) or getattr(lm, "tokenizer", None) is None:
+    encoder = encoder_of(lm)
+    if encoder is None:
         return _without_tokenizer(lm, requests)
-    warn_of_missing_bos(lm)
-    encoder = Encoder(lm)
     bar = tqdm(requests, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
     encoded = [encoder.encode(request) for request in bar]
     for task, rows in encoder.changed.items():
@@ -78,24 +76,6 @@ def scored_loglikelihood(lm: LM, requests: Sequence[Instance], disable_tqdm: boo
 
 
 LM.scored_loglikelihood = scored_loglikelihood  # the evaluator calls a request type as the model's method of that name
-
-
-def refuse_chat(lm: LM) -> None:
-    """Raises a ModelError for clients that can score nothing."""
-    if is_a(lm, "LocalChatCompletion"):
-        raise ModelError(
-            f"{type(lm).__name__}: chat servers give no log-probabilities of prompts; use local-completions with the server's "
-            "/v1/completions"
-        )
-
-
-def refuse_server(lm: LM) -> None:
-    """Raises a ModelError for clients of servers, which have a tokenizer once they are told where it is."""
-    if is_a(lm, "TemplateAPI"):
-        raise ModelError(
-            f"{type(lm).__name__} scores log-likelihoods only with a tokenizer: pass tokenizer=PATH_OR_NAME and "
-            "tokenizer_backend=huggingface in --model_args"
-        )
 
 
 def is_a(lm: LM, name: str) -> bool:
@@ -164,6 +144,25 @@ class Encoder:
         """The tokens of a text; ``add_bos_token`` holds for a server's own tokenizer too, whose client forgets it."""
         ids = list(self._lm.tok_encode(text))
         return ids if self._bos is None or ids[:1] == [self._bos] else [self._bos, *ids]
+
+
+def encoder_of(lm: LM) -> Encoder | None:
+    """The encoder of a model that is to score texts; None if it shows no tokenizer. Raises ModelError: it is the client of a
+    server that can score nothing, or not before it is told of a tokenizer."""
+    name = type(lm).__name__
+    if is_a(lm, "LocalChatCompletion"):
+        raise ModelError(
+            f"{name}: chat servers give no log-probabilities of prompts; use local-completions with the server's /v1/completions"
+        )
+    if isinstance(lm, TemplateLM) and getattr(lm, "tokenizer", None) is not None:
+        _warn_of_missing_bos(lm)
+        return Encoder(lm)
+    if is_a(lm, "TemplateAPI"):
+        raise ModelError(
+            f"{name} scores log-likelihoods only with a tokenizer: pass tokenizer=PATH_OR_NAME and "
+            "tokenizer_backend=huggingface in --model_args"
+        )
+    return None
 
 
 def _longest_input(lm: TemplateLM) -> int:
@@ -276,7 +275,6 @@ def is_refusal(error: Exception) -> bool:
 
 
 def _without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[ScoredContinuation]:
-    refuse_server(lm)
     logger.warning(
         "factor_acc is absent: %s shows no tokenizer, so the tokens of a completion cannot be counted; "
         "acc and acc_bytes are reported",
@@ -286,7 +284,7 @@ def _without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[ScoredConti
     return [_result(answer, None, False) for answer in lm.loglikelihood(plain)]
 
 
-def warn_of_missing_bos(lm: TemplateLM) -> None:
+def _warn_of_missing_bos(lm: TemplateLM) -> None:
     """Servers' clients leave out the first token that tokenizers such as OPT's add by themselves, and scores with it."""
     tokenizer = lm.tokenizer
     bos = getattr(tokenizer, "bos_token_id", None)

@@ -35,11 +35,9 @@ def windows(prefix: int, tokens: Sequence[int], window: int, stride: int) -> Ite
 def scored_rolling(lm: LM, instances: Sequence[Instance], disable_tqdm: bool = False) -> list[ScoredText]:
     """Scores requests with arguments (text, window, stride); by default as much as the model can see, and half of the window.
     Raises ModelError: it has no tokenizer and needs one, scores no texts at all, or its server is gone."""
-    requests.refuse_chat(lm)
-    if not isinstance(lm, TemplateLM) or getattr(lm, "tokenizer", None) is None:
+    encoder = requests.encoder_of(lm)
+    if encoder is None:
         return _without_tokenizer(lm, instances)
-    requests.warn_of_missing_bos(lm)
-    encoder = Encoder(lm)
     bar = tqdm(instances, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
     cut = [_cut(lm, encoder, instance) for instance in bar]
     pieces = [piece for each in cut if not isinstance(each, ScoredText) for piece in each[0]]
@@ -98,7 +96,6 @@ def _sum(answers: Sequence[Answer], pieces: Sequence[Encoded], window: int) -> S
 
 
 def _without_tokenizer(lm: LM, instances: Sequence[Instance]) -> list[ScoredText]:
-    requests.refuse_server(lm)
     name = type(lm).__name__
     logger.warning(
         "perplexity is absent: %s shows no tokenizer, so the tokens of a text cannot be counted; byte_perplexity and "
