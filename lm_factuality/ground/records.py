@@ -21,16 +21,11 @@ MOST_LINE = 1 << 26
 _SHOWN = 60  # characters of a value
 _EXPECTED = {
     "string_type": "a text",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
     "int_type": "a whole number",
-    "float_type": "a number",
-    "finite_number": "a number",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "model_type": "an object",
-    "dataclass_type": "an object",
-    "dict_type": "an object",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("float_type", "finite_number"), "a number"),
+    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
+    **dict.fromkeys(("model_type", "dataclass_type", "dict_type"), "an object"),
 }
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 

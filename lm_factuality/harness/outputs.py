@@ -1,8 +1,8 @@
 """What a run gives, in types: what comes back from a model, one results file of lm_eval and its tasks, and what was retrieved."""
 
 import json
-import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,11 +124,6 @@ def date_in_name(results: Path) -> str:
     return found[1] if found else ""
 
 
-def samples_beside(results: Path, task: str) -> Path | None:
-    """The samples of a task of a run: ``samples_TASK_DATE.jsonl`` beside its results; None where the run kept none."""
-    return beside(results, f"samples_{task}", ".jsonl")
-
-
 def beside(results: Path, name: str, ending: str) -> Path | None:
     """The file of that name beside a run's results, if there is one; the date that they share stands before the ``ending``."""
     date = date_in_name(results)
@@ -138,13 +133,8 @@ def beside(results: Path, name: str, ending: str) -> Path | None:
 
 def number_of(value: Any) -> float | None:
     """``value`` as a finite number; None if it is no such number."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and abs(value) <= sys.float_info.max else None
 
 
 class Query(TypedDict):
@@ -177,6 +167,6 @@ latest_retrieved: Rows = {}  # of the model that was made last, by task and numb
 def write_retrieved(results: Path, rows: Mapping[tuple[str, int], Retrieved]) -> None:
     """Writes ``rows`` beside the samples of a run, of which ``results`` is the results file; without samples nothing."""
     for task in {task for task, _ in rows}:
-        if samples := samples_beside(results, task):
+        if samples := beside(results, f"samples_{task}", ".jsonl"):
             lines = (json.dumps(row, ensure_ascii=False) for (of, _), row in sorted(rows.items()) if of == task)
             write_lines(samples.with_name(f"retrieved{samples.name.removeprefix('samples')}"), lines)

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import sha256_of
+from lm_factuality.ground.packages import first_line
 from lm_factuality.retrieval.index import Index, Manifest, Ranking
 from lm_factuality.retrieval.passages import PassageStore
 
@@ -90,10 +91,9 @@ class Encoder:
                 return SentenceTransformer(str(get_model_path()))
             return SentenceTransformer(self._name)
         except (OSError, ValueError) as error:
-            first = str(error).strip().splitlines()[0]
             raise DataError(
-                f"the model {self._name!r} is not on this machine and cannot be fetched ({first}); go where there is a "
-                f"network, give its folder, or use --model {OFFLINE_MODEL}"
+                f"the model {self._name!r} is not on this machine and cannot be fetched ({first_line(error)}); go where there "
+                f"is a network, give its folder, or use --model {OFFLINE_MODEL}"
             ) from error
 
     def passages(self, texts: Sequence[str]) -> NDArray[numpy.float32]:
