@@ -64,14 +64,6 @@ def refuse_unable(config: JudgeConfig, generation: Generation) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Samples:
-    """The documents of a run and what the model said of each, without what it thought."""
-
-    docs: tuple[Mapping[str, Any], ...]
-    responses: tuple[tuple[str, ...], ...]
-
-
 def to_line(doc: Mapping[str, Any], responses: Sequence[str]) -> str:
     """A line that ``read_samples`` reads, with two keys of lm_eval's samples. It takes what is no JSON too, rather than fail."""
     return json.dumps({"doc": doc, "resps": [list(responses)]}, ensure_ascii=False, default=str)
@@ -90,9 +82,9 @@ class _Line:
         return tuple(said(text) for texts in self.resps for text in texts)
 
 
-def read_samples(paths: Sequence[Path], generation: Generation) -> Samples:
-    """The samples of all files together; more than one file is what a run in several processes leaves. A file that holds its
-    samples once for each filter counts once. Raises DataError: every line that cannot be used, and why."""
+def read_samples(paths: Sequence[Path], generation: Generation) -> tuple[Docs, list[tuple[str, ...]]]:
+    """The documents of all files together, and what the model said of each, without what it thought; a run in several processes
+    leaves several files. One with its samples once for each filter counts once. Raises DataError: all lines that are no use."""
     found: list[_Line] = []
     parse = partial(_parse, generation, {})
     for path in paths:
@@ -100,7 +92,7 @@ def read_samples(paths: Sequence[Path], generation: Generation) -> Samples:
         found += [each for each in lines if each.filter == lines[0].filter]
     if not found:
         raise DataError(f"{', '.join(map(str, paths))}: no samples; expected lm_eval's samples_{generation.name}_*.jsonl")
-    return Samples(tuple(each.doc for each in found), tuple(each.responses for each in found))
+    return [each.doc for each in found], [each.responses for each in found]
 
 
 def _parse(generation: Generation, seen: dict[str, set[str | None]], record: Any) -> _Line:

@@ -11,9 +11,8 @@ import json
 import logging
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -50,12 +49,10 @@ _run = _Run()
 _Saved = tuple[Path, str]  # where the generations of one process are, and a hash of their documents
 
 
-def begin_run(output_path: str | None, only_predicts: bool = False) -> None:
-    """Generations go under ``output_path`` from now on (default: the user's cache folder); forgets earlier failures and
-    what earlier judges have spent. Nobody need be named to judge a run that ``only_predicts``."""
-    _run.only_predicts = only_predicts
-    folder = Path(output_path) if output_path else None
-    _run.folder = folder.parent if folder is not None and folder.suffix == ".json" else folder
+def begin_run(folder: Path | None, only_predicts: bool = False) -> None:
+    """Generations go under ``folder`` from now on (default: the user's cache folder); forgets earlier failures and what earlier
+    judges have spent. Nobody need be named to judge a run that ``only_predicts``."""
+    _run.folder, _run.only_predicts = folder, only_predicts
     _run.failures.clear()
     _run.purses.clear()
 
@@ -67,7 +64,7 @@ def raise_failures() -> None:
 
 
 @dataclass(frozen=True)
-class Judging:
+class Judging(Filter):  # type: ignore[misc]
     """A task's judge, checked, not yet open. ``metadata`` is the task's, ``settings`` are those given of what the judge does."""
 
     generation: Generation
@@ -76,6 +73,11 @@ class Judging:
     store: Path | None
     metadata: dict[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[Mapping[str, Any]]) -> list[str]:
+        """The responses of all documents in, a verdict record for each out, as a JSON text: samples files hold it under
+        ``filtered_resps``, where lm_eval writes anything but a text as Python would."""
+        return [json.dumps(each, ensure_ascii=False) for each in self.judge(docs, [list(each) for each in resps])]
 
     def judge(self, docs: Sequence[Mapping[str, Any]], responses: Sequence[Sequence[str]]) -> list[Verdict]:
         """One record a document, whatever happens to the judge."""
@@ -133,19 +135,6 @@ def _save(task: str, docs: Sequence[Mapping[str, Any]], responses: Sequence[Sequ
     return path, hashlib.sha256("\n".join(to_line(doc, []) for doc in docs).encode()).hexdigest()
 
 
-class JudgingFilter(Filter):  # type: ignore[misc]
-    """lm_eval's Filter around a ``Judging``: the responses of all documents in, a verdict record for each out, as a JSON text.
-    Samples files hold it under ``filtered_resps``, where lm_eval writes anything but a text as Python would."""
-
-    def __init__(self, judging: Judging, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._judging = judging
-
-    def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[Mapping[str, Any]]) -> list[str]:
-        verdicts = self._judging.judge(docs, [list(each) for each in resps])
-        return [json.dumps(each, ensure_ascii=False) for each in verdicts]
-
-
 class JudgedTask(SuiteTask):
     """A task whose generations are marked by the judge that ``metadata`` names: ``judge`` (a YAML or the name of one; there is no
     default) and ``judge_store`` (the file with its answers). ``row_metrics`` is given its ``generation``'s record. Raises
@@ -156,8 +145,7 @@ class JudgedTask(SuiteTask):
     def built(self) -> None:
         self.config.metadata.pop("judge_store", None)  # a path of this machine, which is no part of the results
         judging = Judging(self._generation, self._judge_config, self._judge, self._store, self.config.metadata, self._given)
-        make: Callable[[], JudgingFilter] = partial(JudgingFilter, judging)
-        self._filters = [FilterEnsemble(_FILTER, [make])]
+        self._filters = [FilterEnsemble(_FILTER, [lambda: judging])]
 
     def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         return {} if self.only_predicts else self.row_metrics(doc, [parse_json(each) for each in results])

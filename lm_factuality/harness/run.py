@@ -89,9 +89,10 @@ def run(arguments: Sequence[str], show: Callable[[Finished], None] = lambda fini
     folders = {Path(task).resolve().parent for task in tasks if task.endswith((".yaml", ".yml"))}
     if len(folders) == 1:
         parsed.metadata = {**metadata, YAML_FOLDER: str(folders.pop())}
-    judging.begin_run(output, bool(given.value("predict_only")))
-    if output:
-        check_writable(Path(output).parent if output.endswith(".json") else Path(output), "results")
+    folder = None if not output else Path(output).parent if output.endswith(".json") else Path(output)
+    judging.begin_run(folder, bool(given.value("predict_only")))
+    if folder:
+        check_writable(folder, "results")
     is_suites = before.check_tasks(tasks, given.texts("include_path"), arguments_of_model, metadata)
     earlier = _results_files(output)
     outputs.latest_retrieved = {}
@@ -140,14 +141,15 @@ def _index(with_lm_evals: bool) -> Iterator[None]:
 @contextlib.contextmanager
 def _readable_tables() -> Iterator[list[Mapping[str, Any]]]:
     """lm_eval's tables without what is not for readers, and the results that it prints, once it has."""
-    from lm_factuality.harness.suite_task import told
+    from lm_factuality.harness.suite_task import run_tasks
 
     utils, make_table, printed = internal("lm_eval.utils"), internal("lm_eval.utils:make_table"), list[Mapping[str, Any]]()
 
     def readable(content: Mapping[str, Any], column: str = "results", sort_results: bool = False) -> str:
         printed.append(content)
+        shown = {name: task.is_shown for name, task in run_tasks.items()}
         rows = {
-            name: {key: value for key, value in values.items() if _is_for_readers(key, value, told(name).is_shown)}
+            name: {key: value for key, value in values.items() if _is_for_readers(key, value, shown.get(name, lambda _: True))}
             for name, values in content[column].items()
         }
         return str(make_table({**content, column: rows}, column, sort_results))

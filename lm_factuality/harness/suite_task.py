@@ -105,7 +105,8 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
             )
         if caution := self.config.metadata.get("caution"):
             tell_once(logger, f"{self.config.task}: {' '.join(str(caution).split())}")
-        told(str(self.config.task)).is_shown = self.is_shown
+        self.unscored: Sequence[str] = ()  # why rows are, once the scores are known
+        run_tasks[str(self.config.task)] = self
         if _why_without:
             tell_once(logger, f"standard errors are absent: {_why_without}")
         if self.generates:
@@ -171,7 +172,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         return found
 
     def _count_unscored(self, how_many: Callable[[Sequence[Any]], float], values: Sequence[Any]) -> float:
-        told(str(self.config.task)).unscored = tuple(self.why_unscored(values))
+        self.unscored = self.why_unscored(values)
         return how_many(values)
 
     def why_unscored(self, values: Sequence[Any]) -> Sequence[str]:
@@ -236,20 +237,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         return config
 
 
-@dataclass
-class Told:
-    """What a task tells the end of a run: which of its metrics are for readers, and why rows are unscored."""
-
-    is_shown: Callable[[str], bool] = lambda name: True
-    unscored: tuple[str, ...] = ()
-
-
-run_tasks: dict[str, Told] = {}  # by the name of each task that was made since the run began
-
-
-def told(task: str) -> Told:
-    """What ``task`` tells."""
-    return run_tasks.setdefault(task, Told())
+run_tasks: dict[str, SuiteTask] = {}  # by name, those that were made since the run began
 
 
 def build(task: type[ConfigurableTask], config: Mapping[str, Any], data_dir: str | None, limit: int | None = None) -> Any:

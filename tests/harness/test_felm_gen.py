@@ -383,9 +383,9 @@ def _one_of_two(rank: int, folder: Path, found) -> None:
     config = JudgeConfig("lexical", "lexical")
     if rank == 1:
         config = JudgeConfig("down", "openai", model="m", base_url="http://127.0.0.1:9/v1", max_retries=0)
-    judging.begin_run(str(folder))
+    judging.begin_run(folder)
     setup = judging.Judging(FELM_GEN, config, "judge.yaml", folder / "store.sqlite", {})
-    verdicts = judging.JudgingFilter(setup).apply([["It is so."]] * len(docs), docs)
+    verdicts = setup.apply([["It is so."]] * len(docs), docs)
     assert len(verdicts) == len(docs)
     found.put((rank, judging._run.failures))
     distributed.destroy_process_group()
@@ -415,13 +415,13 @@ def test_the_tasks_of_a_run_share_one_budget(server, write_judge, tmp_path, monk
         found.judge(docs, [[f"{answer}\n\nIt is old."]] * len(docs))
         return judging._run.failures
 
-    judging.begin_run(str(tmp_path))
+    judging.begin_run(tmp_path)
     assert task("It opened in 1870.") == []
     assert len(server.bodies) == 6
     for number, answer in enumerate(("It opened in 1871.", "It opened in 1872."), 1):
         assert said in task(answer)[-1]
         assert "$0.000000 spent on 0 calls and $0.120000 by earlier tasks of the run" in judging._run.failures[-1]
         assert (len(judging._run.failures), len(server.bodies)) == (number, 6)
-    judging.begin_run(str(tmp_path))
+    judging.begin_run(tmp_path)
     assert task("It opened in 1871.") == []
     assert len(server.bodies) == 12

@@ -361,9 +361,7 @@ def test_samples_of_several_files_and_filters(docs, tmp_path):
     content = [json.dumps({**line, "filter": name}) for name in ("judge", "none") for line in lines[:3]]
     first.write_text("\n".join(content) + "\n\n", encoding="utf-8")
     second.write_text(to_line(docs[3], [RESPONSES[3]]) + "\n", encoding="utf-8")
-    samples = read_samples([first, second], FELM_GEN)
-    assert list(samples.docs) == docs[:4]
-    assert samples.responses == tuple((text,) for text in RESPONSES[:4])
+    assert read_samples([first, second], FELM_GEN) == (docs[:4], [(text,) for text in RESPONSES[:4]])
 
 
 def test_every_bad_line_of_a_samples_file_is_named(docs, tmp_path):
