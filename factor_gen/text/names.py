@@ -4,7 +4,7 @@ The gazetteer is our own lists of the places and nationalities that readers know
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from factor_gen.text.analysis import NAME, NATIONALITY, ORGANISATION, PERSON, PLACE, SHORT_MONTHS, Entity, Token
@@ -168,6 +168,23 @@ def aliases() -> Mapping[str, frozenset[str]]:
         for name in row:
             found[name] = found.get(name, frozenset()) | frozenset(row)
     return found
+
+
+@lru_cache(maxsize=50_000)
+def related(one: str, other: str) -> bool:
+    """Whether two names may be of the same thing: a word in common, initials, or known as aliases."""
+    if _significant(one) & _significant(other) or other in aliases().get(one, ()):
+        return True
+    return _initials(one) == other.replace(".", "") or _initials(other) == one.replace(".", "")
+
+
+def _significant(name: str) -> set[str]:
+    return {word.casefold().strip(".") for word in name.split() if word[0].isupper()}
+
+
+def _initials(name: str) -> str:
+    initials = "".join(word[0] for word in name.split() if word[0].isupper())
+    return initials if len(initials) > 1 else "-"
 
 
 @cache

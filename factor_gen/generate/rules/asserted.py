@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from factor_gen.generate.rules import left_out
-from factor_gen.generate.rules.sentence import Edit, Sentence
+from factor_gen.generate.rules.edits import Edit
+from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import COREFERENCE, ENTITY, LINK, PREDICATE
 from factor_gen.text.analysis import MONTHS

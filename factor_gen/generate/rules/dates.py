@@ -4,8 +4,9 @@ import random
 import re
 from collections.abc import Iterator
 
+from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.numbers import suffix
-from factor_gen.generate.rules.sentence import Edit, Sentence, edit
+from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import DATA
 from factor_gen.records import CIRCUMSTANCE
 from factor_gen.text.analysis import DATE, DAYS, MONTHS, ORDINALS, SHORT_MONTHS, TIME, Entity

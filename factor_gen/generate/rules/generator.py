@@ -13,7 +13,8 @@ from factor_gen.generate import compatible
 from factor_gen.generate.rules import dates, left_out, listed, names, negation, numbers, phrases, pronouns, swaps, verbs
 from factor_gen.generate.rules.asserted import unasserted
 from factor_gen.generate.rules.contexts import Contexts, load
-from factor_gen.generate.rules.sentence import Edit, Sentence, apply, described, finish, read
+from factor_gen.generate.rules.edits import Edit, apply, described, finish
+from factor_gen.generate.rules.sentence import Sentence, read
 from factor_gen.generate.rules.words import DATA
 from factor_gen.language import ENGLISH
 from factor_gen.records import Candidate, Example

@@ -3,7 +3,8 @@
 import random
 from collections.abc import Iterator
 
-from factor_gen.generate.rules.sentence import Edit, Sentence, edit
+from factor_gen.generate.rules.edits import Edit, edit
+from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import ENTITY
 from factor_gen.text.analysis import FINITE

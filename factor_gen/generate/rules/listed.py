@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from factor_gen.generate.rules.sentence import Replacement, apply, described
+from factor_gen.generate.rules.edits import Replacement, apply, described
 from factor_gen.generate.rules.words import DATA
 from factor_gen.records import Candidate, Example
 from factor_gen.text.lists import rows

@@ -5,12 +5,13 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
+from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.pronouns import HE, SHE
-from factor_gen.generate.rules.sentence import AGENCIES, Edit, Mention, Sentence, edit, related
+from factor_gen.generate.rules.sentence import AGENCIES, Mention, Sentence
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import NAME, NAMES, ORGANISATION, PERSON, PLACE, Entity
-from factor_gen.text.names import FIRST_NAMES, NATIONALITIES, ORGANISATION_WORDS, ORGANISATIONS, country_of_city, places
+from factor_gen.text.names import FIRST_NAMES, NATIONALITIES, ORGANISATION_WORDS, ORGANISATIONS, country_of_city, places, related
 from factor_gen.text.pattern import is_common
 
 _TICKER = re.compile(r"['’]s? \(")  # Tesla's (TSLA.O)

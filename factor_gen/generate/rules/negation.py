@@ -4,7 +4,8 @@ import random
 import re
 from collections.abc import Iterator
 
-from factor_gen.generate.rules.sentence import Edit, Sentence, edit
+from factor_gen.generate.rules.edits import Edit, edit
+from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.swaps import keeps_sense
 from factor_gen.generate.rules.verbs import form_of
 from factor_gen.generate.rules.words import WORDS, inflect

@@ -4,7 +4,8 @@ import random
 import re
 from collections.abc import Iterator
 
-from factor_gen.generate.rules.sentence import Edit, Sentence, edit
+from factor_gen.generate.rules.edits import Edit, edit
+from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import LISTS, WORDS
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import CARDINALS, DURATION, FINITE, MONEY, NUMBER, ORDINAL, ORDINALS, PERCENT, TENS, Entity

@@ -4,7 +4,8 @@ import random
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from factor_gen.generate.rules.sentence import Edit, Sentence, edit
+from factor_gen.generate.rules.edits import Edit, edit
+from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import DATA, WORDS, grouped
 from factor_gen.text.analysis import DATE, DURATION, FINITE, MONEY, NUMBER, PERCENT, TIME
 from factor_gen.text.lists import rows

@@ -5,7 +5,8 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from factor_gen.generate.rules.sentence import Edit, Mention, Sentence, edit
+from factor_gen.generate.rules.edits import Edit, edit
+from factor_gen.generate.rules.sentence import Mention, Sentence
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import COREFERENCE
 from factor_gen.text.analysis import NAMES, ORGANISATION, PERSON

@@ -1,21 +1,20 @@
-"""What an operator sees: the completion, analysed, and the names of the text before it; and what it returns: edits, with the
-articles and capital letters that go with them."""
+"""What an operator sees: the completion, analysed, and the names of the text before it."""
 
 import random
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from factor_gen.generate.rules.contexts import Contexts
 from factor_gen.generate.rules.words import DATA, WORDS, frequency
 from factor_gen.text import Analysis, Entity, Tagger, Token
 from factor_gen.text.analysis import FINITE, NAME, NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE
 from factor_gen.text.lists import entries
-from factor_gen.text.names import aliases
+from factor_gen.text.names import related
 
 Value = TypeVar("Value", int, str)
 NEAR = 20_000  # characters before the completion in which names are looked for: what the work is linear in
@@ -27,12 +26,6 @@ _QUOTED = re.compile(r"“[^”]{1,400}”|\"[^\"]{1,400}\"|‘[^’]{1,80}’(?
 _CODE = re.compile(r"\w_|_\w|\w\(|::|--\w|[^\W\d]\.\w\w|[a-z][A-Z]|\w=|=\w|[\w.]/\w|[%$@\\][^\W\d]|\w#|^-\w")  # an identifier
 _DATELINE = re.compile(r"[A-Z][^()]{0,80}\(Reuters\)\s?[-–—]+\s?|[A-Z]{3,}[^()]{0,40}\s[-–—]{1,2}\s")
 _MARK = re.compile(r"[;:]|\.(?!\w)|,(?! (?:and|or)\b)|\s[-–—]+\s")
-_ARTICLE = re.compile(r"(?<!\w)(an?)\s$", re.IGNORECASE)
-_VOWEL = re.compile(r"[aeiou]", re.IGNORECASE)
-_CONSONANT_SOUND = re.compile(r"uni(?!n|m)|us[aeu]|uti|eu|one\b|one-|once|ubi|ur[aei]n|uk|uga|uru|uto|u-|U\.", re.IGNORECASE)
-_VOWEL_SOUND = re.compile(r"hour|honest|honou?r|heir|[$€£]?8|[$€£]?1[18](?!\d)", re.IGNORECASE)
-_LETTERS = re.compile(r"(?!(?:NATO|NASA|NAFTA|FIFA|RAM|ROM|LAN|SIM|SARS|MIDI|RAF|SWAT|LIFO)\b)[A-Z](?:[A-Z]{1,4}\b|\.)")
-_VOWEL_LETTERS = "AEFHILMNORSX"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,23 +236,6 @@ def _fixed_phrases() -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest))})(?![\w-])", re.IGNORECASE)
 
 
-@lru_cache(maxsize=50_000)
-def related(one: str, other: str) -> bool:
-    """Whether two names may be of the same thing: a word in common, initials, or known as aliases."""
-    if _significant(one) & _significant(other) or other in aliases().get(one, ()):
-        return True
-    return _initials(one) == other.replace(".", "") or _initials(other) == one.replace(".", "")
-
-
-def _significant(name: str) -> set[str]:
-    return {word.casefold().strip(".") for word in name.split() if word[0].isupper()}
-
-
-def _initials(name: str) -> str:
-    initials = "".join(word[0] for word in name.split() if word[0].isupper())
-    return initials if len(initials) > 1 else "-"
-
-
 def read(tagger: Tagger, prefix: str, completion: str, contexts: Contexts | None = None) -> Sentence:
     """A completion as the operators see it; ``contexts`` are those of the corpus."""
     analysis = tagger.analyse(completion)
@@ -289,70 +265,3 @@ def _resolved(analysis: Analysis, mentions: Sequence[Mention], contexts: Context
     entities = tuple(replace(each, kind=kinds.get(each.text, NAME)) if each.kind == NAME else each for each in analysis.entities)
     resolved = tuple(replace(each, kind=kinds.get(each.text, NAME)) if each.kind == NAME else each for each in mentions)
     return Sentence(analysis.text, analysis.tokens, entities, resolved, contexts)
-
-
-class Replacement(NamedTuple):
-    """``new`` for ``text[start:end]``."""
-
-    start: int
-    end: int
-    new: str
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """What an operator does: replacements that belong together, in order and apart from each other, and the error type."""
-
-    operator: str
-    type: str
-    replacements: tuple[Replacement, ...]
-
-
-def edit(operator: str, error_type: str, *replacements: tuple[int, int, str]) -> Edit:
-    """An edit from ``(start, end, new)``."""
-    return Edit(operator, error_type, tuple(Replacement(*each) for each in sorted(replacements)))
-
-
-def finish(text: str, replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:
-    """The replacements with the capital letter that a sentence starts with, and with the article before a new word that
-    needs another (``an increase`` to ``a fall``)."""
-    finished = []
-    for start, end, new in replacements:
-        old = text[start:end]
-        if old[:1].isupper() and new[:1].islower() and _starts_sentence(text, start):
-            new = new[0].upper() + new[1:]
-        article = _ARTICLE.search(text, max(0, start - 4), start)
-        if article and new:
-            right = article_of(new)
-            if article.group(1).lower() != right:
-                spaces = text[article.end(1) : start]
-                start = article.start(1)
-                new = (right.capitalize() if article.group(1)[0].isupper() else right) + spaces + new
-        finished.append(Replacement(start, end, new))
-    return tuple(finished)
-
-
-def apply(text: str, replacements: Iterable[Replacement]) -> str:
-    """The text with the replacements made."""
-    for start, end, new in reversed(list(replacements)):
-        text = text[:start] + new + text[end:]
-    return text
-
-
-def described(text: str, replacements: Iterable[Replacement]) -> str:
-    """``old -> new``, several joined by ``; ``."""
-    return "; ".join(f"{text[start:end]} -> {new}" for start, end, new in replacements)
-
-
-def article_of(word: str) -> str:
-    """``a`` or ``an``, as the word wants it."""
-    if _VOWEL_SOUND.match(word):
-        return "an"
-    if _LETTERS.match(word):
-        return "an" if word[0] in _VOWEL_LETTERS else "a"
-    return "an" if _VOWEL.match(word) and not _CONSONANT_SOUND.match(word) else "a"
-
-
-def _starts_sentence(text: str, start: int) -> bool:
-    before = text[:start].rstrip(" \t\n\"“”'‘’([")
-    return not before or before[-1] in ".!?:-–—"

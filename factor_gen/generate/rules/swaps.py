@@ -4,8 +4,9 @@ import random
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.pronouns import known_sexes
-from factor_gen.generate.rules.sentence import Edit, Sentence, edit
+from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import DATA, WORDS, nouns
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import DATE, MONEY, NAMES, NUMBER, PERCENT, TIME

@@ -3,8 +3,9 @@
 import random
 from collections.abc import Iterator
 
+from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.phrases import head_noun, is_clause
-from factor_gen.generate.rules.sentence import Edit, Sentence, edit
+from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.swaps import SET_PHRASES, keeps_sense
 from factor_gen.generate.rules.words import FORMS, WORDS, Verb, inflect, verbs
 from factor_gen.records import PREDICATE

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from factor_gen.generate.rules.sentence import Edit, Sentence, apply, finish, read
+from factor_gen.generate.rules.edits import Edit, apply, finish
+from factor_gen.generate.rules.sentence import Sentence, read
 from factor_gen.text.pattern import PatternTagger
 
 TAGGER = PatternTagger()

@@ -9,7 +9,8 @@ import pytest
 
 from factor_gen.generate.rules import asserted
 from factor_gen.generate.rules.asserted import REASONS, unasserted
-from factor_gen.generate.rules.sentence import Sentence, edit, read
+from factor_gen.generate.rules.edits import edit
+from factor_gen.generate.rules.sentence import Sentence, read
 from factor_gen.generate.rules.words import frequency
 from factor_gen.records import CIRCUMSTANCE, COREFERENCE, ENTITY, LINK, PREDICATE
 from tests.factor_gen.rules.support import TAGGER

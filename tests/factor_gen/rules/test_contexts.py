@@ -12,7 +12,8 @@ from factor_gen import pipeline
 from factor_gen.config import load_build
 from factor_gen.generate.rules import contexts, swaps
 from factor_gen.generate.rules.contexts import Contexts, gather, load
-from factor_gen.generate.rules.sentence import apply, read
+from factor_gen.generate.rules.edits import apply
+from factor_gen.generate.rules.sentence import read
 from factor_gen.pipeline import build
 from factor_gen.records import Example
 from factor_gen.shards import StageFolder

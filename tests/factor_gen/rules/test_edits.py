@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from factor_gen.generate.rules.sentence import apply, article_of, described, edit, finish
+from factor_gen.generate.rules.edits import apply, article_of, described, edit, finish
 
 
 def changed(text: str, old: str, new: str) -> str:

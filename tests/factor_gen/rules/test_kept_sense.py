@@ -10,9 +10,10 @@ import pytest
 
 from factor_gen.generate.rules import negation, phrases, pronouns
 from factor_gen.generate.rules.dates import dates
+from factor_gen.generate.rules.edits import Edit
 from factor_gen.generate.rules.names import document_names, swapped_names
 from factor_gen.generate.rules.numbers import numbers, ordinals
-from factor_gen.generate.rules.sentence import Edit, Sentence
+from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.swaps import noun, property_
 from factor_gen.generate.rules.verbs import antonym
 from factor_gen.generate.rules.words import DATA, verbs

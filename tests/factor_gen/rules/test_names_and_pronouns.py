@@ -6,7 +6,7 @@ import pytest
 
 from factor_gen.generate.rules import pronouns
 from factor_gen.generate.rules.names import document_names, swapped_names
-from factor_gen.generate.rules.sentence import related
+from factor_gen.text.names import related
 from tests.factor_gen.rules.support import results
 
 PREFIX = (

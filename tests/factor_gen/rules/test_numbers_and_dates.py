@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factor_gen.generate.rules.dates import dates
+from factor_gen.generate.rules.edits import apply
 from factor_gen.generate.rules.generator import Operator
 from factor_gen.generate.rules.numbers import numbers, ordinals, other_number, suffix
-from factor_gen.generate.rules.sentence import apply, read
+from factor_gen.generate.rules.sentence import read
 from tests.factor_gen.rules.support import TAGGER, results
 
 

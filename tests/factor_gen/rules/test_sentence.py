@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from factor_gen.generate.rules import negation
-from factor_gen.generate.rules.sentence import Edit, Sentence, read
+from factor_gen.generate.rules.edits import Edit
+from factor_gen.generate.rules.sentence import Sentence, read
 from tests.factor_gen.rules.support import TAGGER, results
 
 QUALIFIED: list[tuple[str, str, bool]] = [

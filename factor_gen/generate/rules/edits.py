@@ -1,0 +1,80 @@
+"""What an operator returns: edits of a sentence, made with the articles and capital letters that go with them."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_ARTICLE = re.compile(r"(?<!\w)(an?)\s$", re.IGNORECASE)
+_VOWEL = re.compile(r"[aeiou]", re.IGNORECASE)
+_CONSONANT_SOUND = re.compile(r"uni(?!n|m)|us[aeu]|uti|eu|one\b|one-|once|ubi|ur[aei]n|uk|uga|uru|uto|u-|U\.", re.IGNORECASE)
+_VOWEL_SOUND = re.compile(r"hour|honest|honou?r|heir|[$€£]?8|[$€£]?1[18](?!\d)", re.IGNORECASE)
+_LETTERS = re.compile(r"(?!(?:NATO|NASA|NAFTA|FIFA|RAM|ROM|LAN|SIM|SARS|MIDI|RAF|SWAT|LIFO)\b)[A-Z](?:[A-Z]{1,4}\b|\.)")
+_VOWEL_LETTERS = "AEFHILMNORSX"
+
+
+class Replacement(NamedTuple):
+    """``new`` for ``text[start:end]``."""
+
+    start: int
+    end: int
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What an operator does: replacements that belong together, in order and apart from each other, and the error type."""
+
+    operator: str
+    type: str
+    replacements: tuple[Replacement, ...]
+
+
+def edit(operator: str, error_type: str, *replacements: tuple[int, int, str]) -> Edit:
+    """An edit from ``(start, end, new)``."""
+    return Edit(operator, error_type, tuple(Replacement(*each) for each in sorted(replacements)))
+
+
+def finish(text: str, replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:
+    """The replacements with the capital letter that a sentence starts with, and with the article before a new word that
+    needs another (``an increase`` to ``a fall``)."""
+    finished = []
+    for start, end, new in replacements:
+        old = text[start:end]
+        if old[:1].isupper() and new[:1].islower() and _starts_sentence(text, start):
+            new = new[0].upper() + new[1:]
+        article = _ARTICLE.search(text, max(0, start - 4), start)
+        if article and new:
+            right = article_of(new)
+            if article.group(1).lower() != right:
+                spaces = text[article.end(1) : start]
+                start = article.start(1)
+                new = (right.capitalize() if article.group(1)[0].isupper() else right) + spaces + new
+        finished.append(Replacement(start, end, new))
+    return tuple(finished)
+
+
+def apply(text: str, replacements: Iterable[Replacement]) -> str:
+    """The text with the replacements made."""
+    for start, end, new in reversed(list(replacements)):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def described(text: str, replacements: Iterable[Replacement]) -> str:
+    """``old -> new``, several joined by ``; ``."""
+    return "; ".join(f"{text[start:end]} -> {new}" for start, end, new in replacements)
+
+
+def article_of(word: str) -> str:
+    """``a`` or ``an``, as the word wants it."""
+    if _VOWEL_SOUND.match(word):
+        return "an"
+    if _LETTERS.match(word):
+        return "an" if word[0] in _VOWEL_LETTERS else "a"
+    return "an" if _VOWEL.match(word) and not _CONSONANT_SOUND.match(word) else "a"
+
+
+def _starts_sentence(text: str, start: int) -> bool:
+    before = text[:start].rstrip(" \t\n\"“”'‘’([")
+    return not before or before[-1] in ".!?:-–—"
