@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.sentence import Sentence
@@ -63,15 +64,26 @@ def added(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """*Rose* becomes *did not rise*, *will* becomes *will not*; seldom, see ``ADDED``."""
     if sentence.every:
         yield from denials(sentence)
-    elif rng.random() < ADDED and (found := list(denials(sentence))):
+    elif rng.random() < ADDED and (found := denials(sentence)):
         yield rng.choice(found)
 
 
-def denials(sentence: Sentence) -> Iterator[Edit]:
+@lru_cache(maxsize=1)  # asked for by two operators, one after the other
+def denials(sentence: Sentence) -> tuple[Edit, ...]:
     """Each way to deny the sentence."""
-    yield from _forbidden(sentence)
-    has_purpose = sentence.word(0) == "to" and sentence.tag(1) == "VB"  # To see the list, the button is not used
-    for i, word in enumerate(() if has_purpose else sentence.small):
+    has_purpose = _begins_with_to(sentence) and (sentence.word(0) != "to" or sentence.tag(1) == "VB")
+    denied = () if has_purpose else _denied(sentence)  # To see the list, the button is not used
+    return (*_forbidden(sentence), *denied)
+
+
+def _begins_with_to(sentence: Sentence) -> bool:
+    """Whether it begins with what something is done for: *to see it*, *in order not to see it*; *so as to* is an argument."""
+    return sentence.word(0) == "to" or (sentence.small[:2] == ("in", "order") and "to" in sentence.small[2:4])
+
+
+def _denied(sentence: Sentence) -> Iterator[Edit]:
+    """What the sentence asserts, denied."""
+    for i, word in enumerate(sentence.small):
         token = sentence.tokens[i]
         if (
             not sentence.is_free(token.start, token.end)
@@ -88,6 +100,8 @@ def denials(sentence: Sentence) -> Iterator[Edit]:
             continue
         at = i + 2 if _is_manner(sentence, i + 1) else i + 1
         following, next_word = sentence.tag(at), sentence.word(at)
+        if word in _HAVE_FORMS and at > i + 1 and sentence.tag(at + 1).startswith(("NN", "JJ")):
+            continue  # has fully grown roots
         if _takes_not(word, sentence.tag(i), sentence.tag(i - 1), following, next_word):
             denied = "cannot" if word == "can" else f"{word} not"
             yield edit("negation added", PREDICATE, (token.start, token.end, denied))
@@ -105,7 +119,7 @@ def denials(sentence: Sentence) -> Iterator[Edit]:
 def in_time(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """Each denial in other words, where nothing else is left: *is no longer*, *was never*."""
     is_timed = not sentence.words.isdisjoint(WORDS["times"]) or any(each.kind in (DATE, TIME) for each in sentence.entities)
-    if not sentence.spare or is_timed or sentence.word(0) == "to":
+    if not sentence.spare or is_timed or _begins_with_to(sentence):
         return
     for each in denials(sentence):
         ((start, end, new),) = each.replacements
@@ -126,7 +140,7 @@ def in_time(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 
 def _forbidden(sentence: Sentence) -> Iterator[Edit]:
     """*Press the key* becomes *Do not press the key*; so does what is to be done *to change it, ...*."""
-    commas = [at + 1 for at, word in enumerate(sentence.small[:40]) if word == ","] if sentence.word(0) == "to" else []
+    commas = [at + 1 for at, word in enumerate(sentence.small[:40]) if word == ","] if _begins_with_to(sentence) else []
     for i in (0, *commas[:1]):
         word = sentence.word(i)
         if (

@@ -38,9 +38,9 @@ class Mention:
     start: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sentence:
-    """The completion with its tokens and entities, and ``mentions``, the names before it in order."""
+    """The completion with its tokens and entities, and ``mentions``, the names before it in order. Only itself is equal to it."""
 
     text: str
     tokens: tuple[Token, ...]

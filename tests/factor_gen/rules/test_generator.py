@@ -140,6 +140,7 @@ def test_more_values_only_where_there_are_too_few_contradictions() -> None:
         ("She opened the gate.", ["She never opened the gate."]),
         ("Turn the wheel.", ["Never turn the wheel."]),
         ("To see the yard, open the gate.", []),
+        ("In order to see the yard, open the gate.", []),
         ("The mill was sold in 1921.", []),  # never in 1921
         ("The mill is often repaired by them.", []),
     ],
