@@ -168,7 +168,11 @@ def compounds(completion: str, candidates: Sequence[Candidate]) -> dict[tuple[in
                 for start, end, new in sorted([*edits[one], *edits[other]], reverse=True):
                     edited[start:end] = new
                 found[one, other] = Candidate(
-                    "".join(edited), second.type, f"{first.edit}; {second.edit}", f"{first.generator} + {second.generator}"
+                    "".join(edited),
+                    second.type,
+                    f"{first.edit}; {second.edit}",
+                    f"{first.generator} + {second.generator}",
+                    doubtful=max(first.doubtful, second.doubtful),
                 )
     return found
 

@@ -13,6 +13,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from factor_gen.audit.records import DISTANCES, FILES, TYPES
 from factor_gen.draws import goal_of
+from factor_gen.language import ENGLISH
 from factor_gen.output.counts import Counts
 from factor_gen.output.rows import CUT_PREFIX, CUT_WORDS, PREFIX
 from factor_gen.records import portable, whole
@@ -46,6 +47,7 @@ def dataset_card(settings: BuildSettings, provenance: Provenance, counts: Counts
             source=_source(settings, provenance),
             audit=_audit(audit) if audit else None,
             goal=goal_of(settings).types,
+            doubts=settings.generate.generator == "rules" and settings.corpus.language == ENGLISH,
             models=[(each["stage"], each["model"], each.get("revision", "")) for each in models(provenance.stages)],
             yaml=_yaml(provenance.settings),
             files=list(FILES),

@@ -17,8 +17,9 @@ class Counts:
 
     ``unused``     documents by (stage, reason); ``generated``  candidates by (type, generator); ``rejected``   candidates by
     what a filter says of them, and ``lost`` what could not be used as it was written, by reason; ``chosen``     contradictions
-    by type; ``row_types`` rows by their number of types; ``distances`` contradictions by the words between them and their
-    original; ``draws``      documents by the sentences that were drawn from them, and ``drawn`` rows by the draw that gave them.
+    by type, and ``doubtful`` by how doubtful they are; ``row_types`` rows by their number of types; ``distances`` contradictions
+    by the words between them and their original; ``draws``      documents by the sentences that were drawn from them, and
+    ``drawn`` rows by the draw that gave them.
     """
 
     documents: int = 0
@@ -28,6 +29,7 @@ class Counts:
     rejected: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
     chosen: Counter[str] = field(default_factory=Counter)
+    doubtful: Counter[int] = field(default_factory=Counter)
     row_types: Counter[int] = field(default_factory=Counter)
     distances: Counter[int] = field(default_factory=Counter)
     draws: Counter[int] = field(default_factory=Counter)
@@ -48,6 +50,7 @@ class Counts:
             self.rows += 1
             self.drawn[example.draw] += 1
             self.chosen.update(types)
+            self.doubtful.update(candidate.doubtful for candidate in item.contradictions)
             self.row_types[len(set(types))] += 1
             self.distances.update(distance(example.completion, each.text) for each in item.contradictions)
         elif item.unused:
@@ -98,6 +101,7 @@ class Counts:
             "rejected": dict(sorted(self.rejected.items())),
             "lost": dict(sorted(self.lost.items())),
             "chosen": {kind: self.chosen[kind] for kind in (*ERROR_TYPES, *sorted(set(self.chosen) - set(ERROR_TYPES)))},
+            "doubtful": {str(degree): self.doubtful[degree] for degree in (0, 1, 2)},
             "types_in_a_row": {str(number): count for number, count in sorted(self.row_types.items())},
             "draws": [{"draw": draw, "documents": documents, "rows": rows} for draw, documents, rows in self.by_draw()],
             "edit_distance": {"mean": mean, "standard_deviation": deviation} if self.rows else None,

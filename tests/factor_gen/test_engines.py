@@ -53,9 +53,27 @@ def test_ray_makes_the_same_by_real_rules_though_a_stage_fails_and_an_actor_dies
     settings = load_build(tmp_path / "articles.yaml")
     built = build(replace(settings, workers=1), tmp_path / "local")
     assert built.rows >= 15
+    monkeypatch.setenv(TROUBLE, f"generate raise article-9 {tmp_path}")
+    with pytest.raises(
+        StageFailed, match=r"stage generate, shard 1 \(documents 'article-8' to 'article-15'\): ValueError: no luck"
+    ):
+        build(replace(settings, engine="ray", workers=2), tmp_path / "ray", opener=open_troubled)
     monkeypatch.setenv(TROUBLE, f"types raise-once article-9 {trouble};generate die-once article-26 {trouble}")
     build(replace(settings, engine="ray", workers=2), tmp_path / "ray", opener=open_troubled)
     assert {path.name for path in trouble.iterdir()} == {"types-raise-once", "generate-die-once"}
+    assert contents(tmp_path / "ray") == contents(tmp_path / "local")
+
+
+@pytest.mark.slow
+def test_ray_makes_the_same_with_the_filter_of_a_model(checkpoint: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs the extra ray")
+    write_documents(tmp_path / "articles.jsonl", 24)
+    content = f"corpus: articles.jsonl\ngenerate: rules\nfilter: {{nli: none, fluency: {{model: {checkpoint}}}}}\nshard: 8\n"
+    (tmp_path / "articles.yaml").write_text(content, encoding="utf-8")
+    settings = load_build(tmp_path / "articles.yaml")
+    built = build(replace(settings, workers=1), tmp_path / "local")
+    assert built.rows >= 5
+    build(replace(settings, engine="ray", workers=2), tmp_path / "ray")
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")
 
 

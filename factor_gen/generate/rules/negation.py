@@ -244,9 +244,14 @@ def _is_argued(sentence: Sentence, i: int) -> bool:
     later = " ".join(rest)
     if WORDS["depending"].intersection(rest) or _ALONG.search(later):
         return True  # what follows depends on it, or is said along with it
-    if sentence.word(0) in ("each", "every") or _THE_MORE.search(sentence.text):
-        return True
-    return bool(sentence.words & WORDS["arguing"]) or any(sentence.word(at) in taken for at in sentence.clause(i - 1, -1))
+    return _argues(sentence) or any(sentence.word(at) in taken for at in sentence.clause(i - 1, -1))
+
+
+@lru_cache(maxsize=1)  # asked for each of its words
+def _argues(sentence: Sentence) -> bool:
+    """Whether any part of it may be a ground for another, or what it says of each is not so of all once it is denied."""
+    is_of_each = sentence.word(0) in ("each", "every")
+    return is_of_each or bool(sentence.words & WORDS["arguing"]) or bool(_THE_MORE.search(sentence.text))
 
 
 def _is_explained(sentence: Sentence, i: int) -> bool:

@@ -76,6 +76,20 @@ def test_it_says_how_many_documents_gave_a_row(card):
     assert "Of the 4 documents in which a sentence was found, 75.0% gave a row, 75.0% one of two or more types." in card()
 
 
+def test_it_says_how_many_contradictions_are_doubtful(card, items):
+    (first, *others) = items[0].contradictions
+    sure, more = Counts(), Counts()
+    for counts, degree in ((sure, 0), (more, 1)):
+        counts.add(dataclasses.replace(items[0], contradictions=(dataclasses.replace(first, doubtful=degree), *others)))
+    assert [each.to_json()["doubtful"] for each in (sure, more)] == [{"0": 3, "1": 0, "2": 0}, {"0": 2, "1": 1, "2": 0}]
+    text = card()
+    assert "0 are denials in other words (*is no longer*), and 0 come of rules" in text
+    assert "only where a row lacked others." in text
+    assert "lacked others, and none of the latter." in card(choose=ChooseSettings(most_doubtful=1))
+    assert "lacked others; none of either is among the rows." in card(choose=ChooseSettings(most_doubtful=0))
+    assert "in other words" not in card(generate=GenerateSettings("llm", "lexical"))
+
+
 def test_the_types_of_the_paper_are_those_of_table_3(shared):
     text = (shared / "papers" / "factor.txt").read_text(encoding="utf-8")
     for kind, figures in PAPER_TYPES.items():

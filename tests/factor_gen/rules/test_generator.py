@@ -208,9 +208,9 @@ def test_any_text(text: str, prefix: str) -> None:
 
 @pytest.mark.parametrize("text", ["word", "a" * 100_000, "Tarn " * 20_000, "1," * 50_000, "“" * 50_000, "He said. " * 2_000])
 def test_long_texts_take_no_long_time(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     made(text, prefix=text)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 20  # of the processor; a rule that looks back from each word takes minutes
 
 
 def test_news(shared: Path) -> None:
