@@ -167,13 +167,9 @@ def compounds(completion: str, candidates: Sequence[Candidate]) -> dict[tuple[in
                 edited: list[str] = list(pieces)
                 for start, end, new in sorted([*edits[one], *edits[other]], reverse=True):
                     edited[start:end] = new
-                found[one, other] = Candidate(
-                    "".join(edited),
-                    second.type,
-                    f"{first.edit}; {second.edit}",
-                    f"{first.generator} + {second.generator}",
-                    doubtful=max(first.doubtful, second.doubtful),
-                )
+                both, made_by = f"{first.edit}; {second.edit}", f"{first.generator} + {second.generator}"
+                doubtful = max(first.doubtful, second.doubtful)
+                found[one, other] = Candidate("".join(edited), second.type, both, made_by, doubtful=doubtful)
     return found
 
 

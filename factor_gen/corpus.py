@@ -46,7 +46,8 @@ def find_files(settings: BuildSettings) -> list[CorpusFile]:
     if pattern.is_dir():
         root, paths = pattern, sorted(pattern.glob("*.txt"))
         if not paths:
-            raise DataError(f"{where}: the folder {pattern} holds no *.txt; name the files: {given.rstrip('/')}/*.jsonl")
+            ending = next((path.suffix for path in sorted(pattern.iterdir()) if path.suffix), ".jsonl")
+            raise DataError(f"{where}: the folder {pattern} holds no *.txt; name the files: {given.rstrip('/')}/*{ending}")
     elif pattern.is_file():
         root, paths = pattern.parent, [pattern]
     elif any(character in given for character in _WILD):

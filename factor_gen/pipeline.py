@@ -22,7 +22,7 @@ from factor_gen.generate.rules.contexts import gather, save
 from factor_gen.language import ENGLISH, in_language
 from factor_gen.output.card import Provenance
 from factor_gen.output.counts import Counts
-from factor_gen.output.folder import refuse_to_overwrite
+from factor_gen.output.folder import refuse_another, refuse_to_overwrite
 from factor_gen.output.write import Written, write_benchmark
 from factor_gen.records import Example, portable
 from factor_gen.settings import BuildSettings
@@ -79,6 +79,8 @@ def build(
         if restart:
             discard(root)
             (root / _CORPUS).unlink(missing_ok=True)
+        else:
+            refuse_another(settings, out)
         record = _record(settings, root)
         fingerprints = _fingerprints(settings, [name for name in wanted if name != CHOOSE], opener)
         # which documents are read, and how they are cut into shards

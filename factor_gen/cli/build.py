@@ -49,7 +49,7 @@ def _next(settings: BuildSettings, parsed: argparse.Namespace, is_whole: bool) -
     task = f"--include_path {out} --tasks {settings.name}"
     return [
         "Next, score a model on it, and see what it gives away:",
-        f"  lm-factuality run --model hf --model_args pretrained=gpt2 {task}",
+        f"  lm-factuality run --model hf-tree --model_args pretrained=gpt2 {task}",
         f"  factor-gen audit {shlex.quote(str(parsed.out / settings.name))}.csv",
     ]
 

@@ -30,6 +30,14 @@ def file_names(settings: BuildSettings) -> dict[str, str]:
     }
 
 
+def refuse_another(settings: BuildSettings, out: Path) -> None:
+    """Raises DataError: ``out`` holds a benchmark of another name, which a build would take away."""
+    others = [name for name in _listed(out / MANIFEST) if name.endswith(".csv")]
+    if others and f"{settings.name}.csv" not in others:
+        instead = f"choose another --out, or --restart to put {settings.name} in its place"
+        raise DataError(f"{out}: holds another benchmark, {others[0]}; {instead}")
+
+
 def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Path] = ()) -> None:
     """Sees that nothing is in the way of the files to come but those of an earlier build. Raises DataError: one of ``inputs``, or
     a file that no build wrote, has the name of a file to come."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 _FENCE = re.compile(r"\s*(```|~~~)")
 # cells, columns, and what has no letter or digit: drawings, lines below headings
@@ -79,12 +79,23 @@ def unwrap(text: str) -> str:
         return text
     fixed, words = verbatim(lines), set(_WORD.findall(text))
     goes_on = [False] * len(lines)
-    for start, end in _blocks(lines):
+    for start, end in chain.from_iterable(_paragraphs(lines, *each) for each in _blocks(lines)):
         goes_on[start + 1 : end] = _continued(lines[start:end], fixed[start:end], width)
     cuts = [*(place for place, each in enumerate(goes_on) if not each), len(lines)]
     if len(cuts) > len(lines):
         return text
     return "\n".join(_together(lines[first:last], words) for first, last in pairwise(cuts))
+
+
+def _paragraphs(lines: Sequence[str], start: int, end: int) -> list[tuple[int, int]]:
+    """The spans of the paragraphs of a block: what begins with a line that alone is deeper, after the end of a sentence."""
+    indents = [_indent(line) for line in lines[start:end]]
+    first = [
+        place
+        for place in range(start + 1, end - 1)
+        if indents[place - start - 1] == indents[place - start + 1] < indents[place - start] and _END.search(lines[place - 1])
+    ]
+    return list(pairwise([start, *first, end]))
 
 
 def _continued(block: Sequence[str], fixed: Sequence[bool], width: int) -> list[bool]:

@@ -68,10 +68,6 @@ class Model:
     family: str
 
     @property
-    def short(self) -> str:
-        return self.label.rsplit("/", 1)[-1]
-
-    @property
     def size_label(self) -> str:
         return size_label(self.size) if self.size else "–"
 

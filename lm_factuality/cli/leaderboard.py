@@ -38,17 +38,17 @@ def leaderboard_check(parsed: argparse.Namespace) -> int:
     # A link that the user names is meant; those below are not followed.
     folder = parsed.folder.resolve() if parsed.folder.is_symlink() else parsed.folder
     found = list(check_every(find_submissions(folder), parsed.rules))
-    are_accepted = all(each.is_accepted for each in found)
+    are_accepted = not any(each.refusals for each in found)
     if parsed.json:
         submissions = [
-            {"folder": str(each.folder), "accepted": each.is_accepted, "refusals": [vars(refusal) for refusal in each.refusals]}
+            {"folder": str(each.folder), "accepted": not each.refusals, "refusals": [vars(refusal) for refusal in each.refusals]}
             for each in found
         ]
         content = {"rules": str(parsed.rules or "of the suite"), "accepted": are_accepted, "submissions": submissions}
         sys.stdout.write(json.dumps(content, indent=1) + "\n")
     else:
         for each in found:
-            verdict = "accepted" if each.is_accepted else f"refused, {len(each.refusals)} reasons"
+            verdict = "accepted" if not each.refusals else f"refused, {len(each.refusals)} reasons"
             for outcome in (*each.refusals, f"{verdict}{_rules_note(parsed)}"):
                 sys.stdout.write(printable(f"{each.folder}: {outcome}") + "\n")
     return 0 if are_accepted else 1
@@ -86,7 +86,7 @@ def leaderboard_changed(parsed: argparse.Namespace) -> int:
     lines = []
     for each in check_every(change.submissions, parsed.rules):
         problems += [f"{each.folder.name}: {refusal}" for refusal in each.refusals]
-        lines.append(f"{each.folder}: {'accepted' if each.is_accepted else 'refused'}{_rules_note(parsed)}")
+        lines.append(f"{each.folder}: {'refused' if each.refusals else 'accepted'}{_rules_note(parsed)}")
     # A line each, whatever names hold: a workflow takes lines that begin with two colons as commands.
     text = "".join(f"- {printable(line)}\n" for line in [*lines, *problems] or ["no submission is changed"])
     sys.stdout.write(text)

@@ -39,10 +39,6 @@ class Checked:
     refusals: tuple[Refusal, ...]
     tasks: Mapping[str, TaskResult] = field(default_factory=dict)
 
-    @property
-    def is_accepted(self) -> bool:
-        return not self.refusals
-
 
 def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
     """Everything that is wrong with the submission in ``folder``, by the suite's rules or those in ``rules_folder``. What cannot

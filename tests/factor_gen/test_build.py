@@ -14,7 +14,7 @@ from factor_gen.cli import build_parser, main
 from factor_gen.records import Example
 from factor_gen.settings import BuildSettings, NliSettings
 from factor_gen.stages import ALL_STAGES, Stage
-from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.errors import ConfigError, DataError
 from tests.factor_gen.corpora import write_corpus
 from tests.factor_gen.tiny_stages import TinyStage, open_tiny
 
@@ -47,9 +47,23 @@ def test_a_build_says_what_became_of_the_documents_and_what_to_type(tmp_path: Pa
     assert "what became of 6 documents" in said
     assert "the text is empty" in said
     assert f"{out}/corpus.csv: the rows" in said
-    assert f"lm-factuality run --model hf --model_args pretrained=gpt2 --include_path {out} --tasks corpus" in said
+    assert f"lm-factuality run --model hf-tree --model_args pretrained=gpt2 --include_path {out} --tasks corpus" in said
     assert f"factor-gen audit {out}/corpus.csv" in said
     assert '"factor-gen build corpus.yaml --out corpus"' in (out / "manifest.json").read_text()
+
+
+@pytest.mark.usefixtures("tiny")
+def test_another_benchmark_is_not_put_in_the_place_of_one(tmp_path: Path) -> None:
+    path, out = write_corpus(tmp_path, documents=5), tmp_path / "out"
+    assert run(str(path), "--out", str(out), "--workers", "1") == 0
+    other = path.with_name("other.yaml")
+    other.write_text(path.read_text())
+    with pytest.raises(DataError, match=r"out: holds another benchmark, corpus\.csv; choose another --out, or --restart"):
+        run(str(other), "--out", str(out), "--workers", "1")
+    assert (out / "corpus.csv").is_file()
+    assert run(str(other), "--out", str(out), "--workers", "1", "--restart") == 0
+    assert (out / "other.csv").is_file()
+    assert not (out / "corpus.csv").exists()
 
 
 def test_what_the_generator_wrote_in_vain_is_told(

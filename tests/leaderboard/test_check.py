@@ -19,7 +19,7 @@ TOKEN = "hf_" + "a1B2" * 9
 def test_an_honest_submission_is_accepted(honest):
     checked = check_submission(honest)
     assert checked.refusals == ()
-    assert checked.is_accepted
+    assert not checked.refusals
     assert set(checked.tasks) == {FACTOR, GEN, BIO}
 
 

@@ -58,7 +58,7 @@ def test_what_is_packed_is_accepted_and_ranked_by_the_corrected_interval(correct
     submission = read_submission(corrected)
     assert (submission.key, submission.labels) == ("sheet.key.json", ("labels.csv",))
     checked = check_submission(corrected)
-    assert checked.is_accepted, checked.refusals
+    assert not checked.refusals, checked.refusals
     entry = to_entry(checked, submission, read_rules(submission.leaderboard), "one", "0" * 64)
     (score,) = (each for each in entry.scores if each.task == TASK)
     found = checked.tasks[TASK].corrected[RATE]
@@ -127,4 +127,4 @@ def test_a_key_without_labels_is_an_error(sample_run, certificate, labels, tmp_p
 def test_submissions_without_corrections_stay_as_they_were(honest):
     submission = read_submission(honest)
     assert (submission.key, submission.labels) == ("", ())
-    assert check_submission(honest).is_accepted
+    assert not check_submission(honest).refusals

@@ -58,7 +58,7 @@ def _at_odds(sentence: Sentence, edit: Edit, start: int, end: int) -> bool:
     later = sentence.text[end : end + _NEAR]
     if _has("denying", sentence.text[start:end]) and not _has("denying", edit.replacements[0].new) and _has("denied only", later):
         return True
-    if edit.operator in ("antonym", "adverb", "comparison", "property") and _has("giving reasons", later):
+    if edit.operator in ("antonym", "adverb", "comparison") and _has("giving reasons", later):
         return True
     denies = edit.operator in _DENIALS or (edit.operator == "adverb" and edit.type == PREDICATE)
     if denies and (_has("some of all", _clause(sentence, start)) or _NEXT.search(sentence.text, end)):
@@ -77,7 +77,7 @@ def _denied(sentence: Sentence, edit: Edit, start: int, _: int) -> bool:
 def _supposed(sentence: Sentence, edit: Edit, start: int, end: int) -> bool:
     """A condition, or a time that is any time at which something is so."""
     clause = _clause(sentence, start)
-    if edit.operator in ("number", "unit", "date", "ordinal") and _is_any_value(sentence, clause, start, end):
+    if edit.operator in ("number", "unit", "date") and _is_any_value(sentence, clause, start, end):
         return True
     if (edit.type != COREFERENCE and not sentence.is_past and _ANY_TIME.search(clause)) or _has("supposing", clause):
         return True

@@ -81,7 +81,6 @@ class Contexts:
 def _listed() -> frozenset[str]:
     """The stems of all words, in every form, that may stand for another."""
     found = [each for row in rows(DATA / "nouns.tsv", 2) for each in (*row, *(inflect(word, "NNS") for word in row))]
-    found += [each for row in rows(DATA / "properties.tsv", 3) for each in row[1:]]
     found += [inflect(verb, tag) for row in rows(DATA / "verbs.tsv", 3) for verb in row[:2] for tag in FORMS]
     return frozenset(stem(token) for each in found for token in _tokens(each)) - {""}
 

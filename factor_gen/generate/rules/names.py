@@ -16,6 +16,7 @@ from factor_gen.text.pattern import is_common
 
 _TICKER = re.compile(r"['’]s? \(")  # Tesla's (TSLA.O)
 _TRIED = 2  # names of the document for each name
+_TITLES = ("Mr", "Mr.", "Mrs", "Mrs.", "Ms", "Ms.", "Dr", "Dr.")
 
 
 def document_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
@@ -89,12 +90,15 @@ def _sort(sentence: Sentence, entity: Entity) -> tuple[str, str, int, bool]:
 def _fitting(sentence: Sentence, entity: Entity) -> Iterator[str]:
     """The names before that may stand for ``entity``: of its kind, as long, with or without an article like it."""
     size, article = len(entity.text.split()), _has_article(sentence, entity)
+    has_title = sentence.text[: entity.start].rstrip().endswith(_TITLES)
     if entity.kind == PERSON and not _is_person(sentence, entity.text):
         return
     for mention in sentence.mentions:
         name = _as_long(mention, entity.kind, size)
         if name is None or mention.kind != entity.kind or mention.article != article or name == entity.text:
             continue
+        if has_title and name in FIRST_NAMES:
+            continue  # Mr Anne
         if name.isupper() and len(name) > 3 and is_common(name.lower()):
             continue  # a word in capitals for emphasis
         if entity.text.isupper() and entity.kind == ORGANISATION and not {name, entity.text} <= ORGANISATIONS:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import LISTS, WORDS
-from factor_gen.records import CIRCUMSTANCE, ENTITY
-from factor_gen.text.analysis import CARDINALS, DURATION, FINITE, MONEY, NUMBER, ORDINAL, ORDINALS, PERCENT, TENS, Entity
+from factor_gen.records import CIRCUMSTANCE
+from factor_gen.text.analysis import CARDINALS, DURATION, FINITE, MONEY, NUMBER, PERCENT, TENS, Entity
 
 _UNITS = LISTS["units of time"]
 _LEAST = re.compile(r"\b(?:least|most|over|than|under|to|within|about|almost|nearly)\s$")
@@ -64,37 +64,6 @@ def _other_unit(sentence: Sentence, entity: Entity, rng: random.Random) -> Itera
             yield edit("unit", CIRCUMSTANCE, (entity.end - len(unit), entity.end, new))
 
 
-def ordinals(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
-    """First, second, third: the next or the one before."""
-    for entity in sentence.entities:
-        if entity.kind != ORDINAL or sentence.in_title(entity.start, entity.end):
-            continue
-        i = sentence.starts.get(entity.start)
-        if (
-            i is None
-            or sentence.is_joined(i, i + 1, "-")
-            or sentence.word(i + 1) in ("of", "half", "lady", "place", "part", "parts", "time", ",", ".")
-            or sentence.word(i - 1) in ("at", ",")
-            or sentence.tag(i - 1) not in ("DT", "PRP$", "POS", "IN", "JJ")
-            or sentence.word(i - 1) in ("a", "an")  # a second version: there may be a third
-            or sentence.is_capital(i + 1)  # the 24th Observation
-            or not sentence.tag(i + 1).startswith(("NN", "JJ"))
-        ):
-            continue
-        small = entity.text.lower()
-        if small == "first" and "NNS" in (sentence.tag(i + 1), sentence.tag(i + 2)):
-            continue  # the first customers are no group that is followed by others
-        if small in ORDINALS:
-            near = [each for each in _around(ORDINALS.index(small), len(ORDINALS), 2) if ORDINALS[each] not in sentence.words]
-            for each in sentence.some(rng, near) if small != "first" or rng.random() < 0.4 else ():
-                yield edit("ordinal", ENTITY, (entity.start, entity.end, ORDINALS[each]))
-        else:
-            value = int(re.match(r"\d+", small).group())  # type: ignore[union-attr]
-            values = [each for each in range(max(2, value - 3), value + 4) if each != value]
-            for new in sentence.some(rng, values):
-                yield edit("ordinal", ENTITY, (entity.start, entity.end, f"{new}{suffix(new)}"))
-
-
 def suffix(value: int) -> str:
     """``st``, ``nd``, ``rd`` or ``th``."""
     return "th" if value % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
@@ -119,16 +88,17 @@ def _counts(sentence: Sentence, entity: Entity) -> bool:
         or is_named
         or follows_name
         or before.lower() in WORDS["numbered"]
-        or before.lower() == "per"
+        or before.lower() in ("per", "§", "§§")
         or (before.lower() in WORDS["pointing back"] and entity.text.isalpha())
         or (before.lower() == "between" and following != "and" and entity.text.isalpha())  # two points
-        or following in ("-", "–", "/", "am", "pm", "gmt", "o'clock", "of", "one")
+        or following in ("-", "–", "/", "am", "pm", "gmt", "o'clock", "of", "one", '"', "“", "``")
         or looks_like_a_year
     )
 
 
 _CONVERTED = re.compile(r"[^.;,()]{0,25}\((?:about |around |or |nearly |over )?[$€£¥]?\d")
-_CONVERSION = re.compile(r"\d[^.;,()]{0,25}\((?:about |around |or |nearly |over )?[$€£¥]?$")
+_SAID = "|".join((*CARDINALS, *TENS, "hundred", "thousand"))  # fifty dollars ($50)
+_CONVERSION = re.compile(rf"(?:\d|\b(?:{_SAID})\b)[^.;,()]{{0,25}}\((?:about |around |or |nearly |over )?[$€£¥]?$", re.IGNORECASE)
 
 
 def _is_converted(sentence: Sentence, entity: Entity) -> bool:

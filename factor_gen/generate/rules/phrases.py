@@ -56,11 +56,11 @@ def _phrase_fits(operator: str, sentence: Sentence, i: int, end: int, follows: s
         return False  # even after, at least once, together and simultaneously
     if sentence.small[i] in ("usually", "often", "frequently", "rarely") and "only" in sentence.words:
         return False  # usually only one
-    if sentence.small[i] == "must" and "least" in sentence.small[:i]:
-        return False  # at least two must
+    if sentence.small[i] == "must" and ("least" in sentence.small[:i] or "or" in sentence.small[end:]):
+        return False  # at least two must; must leave or be shut in
     if operator == "cause" and (before in WORDS["focusing"] or (sentence.small[i] == "in" and "also" in sentence.words)):
         return False  # especially if, also because of, in addition to ... also
-    if follows == "clause" and sentence.small[i] != "because" and sentence.is_past:
+    if follows == "clause" and sentence.is_past:
         return False  # it closed unless it rained
     is_conceded = not WORDS["conceding"].isdisjoint(sentence.words)
     if sentence.small[i] == "because" and (before in WORDS["before reasons"] or is_conceded):
@@ -124,9 +124,8 @@ def _phrase_fits(operator: str, sentence: Sentence, i: int, end: int, follows: s
             return False
         return _is_noun_phrase(sentence, end)
     if follows == "clause":
-        is_condition = sentence.small[i] in ("if", "unless", "when")
         clause = {sentence.word(at) for at in sentence.clause(end)}
-        if is_condition and (sentence.words & {"then", "only", "else"} or before in WORDS["whether"] or clause & NOT):
+        if sentence.words & {"then", "only", "else"} or before in WORDS["whether"] or clause & NOT:
             return False  # unless they do not
         return is_clause(sentence, end)
     return True

@@ -1,16 +1,15 @@
-"""Nouns and properties, each for one of its kind or its opposite."""
+"""Nouns, each for one of its kind or its opposite."""
 
 import random
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator
 
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.pronouns import known_sexes
 from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import DATA, WORDS, nouns
-from factor_gen.records import CIRCUMSTANCE, ENTITY
-from factor_gen.text.analysis import DATE, MONEY, NAMES, NUMBER, PERCENT, TIME
-from factor_gen.text.lists import entries, rows
+from factor_gen.records import ENTITY
+from factor_gen.text.analysis import MONEY, NUMBER, PERCENT
+from factor_gen.text.lists import entries
 
 SET_PHRASES = entries(DATA / "set_phrases.txt")  # two words that are the name of a thing
 _NEAR = 30  # tokens within which words of direction are taken to speak of the same thing
@@ -93,72 +92,3 @@ def _is_noun(sentence: Sentence, i: int, end: int, tag: str) -> bool:
         or (governor in ("at", "by", "on", "in") and not is_plural and end - i == 1)
         or (sentence.kind_at(i) and end - i == 1)
     )
-
-
-@cache
-def _properties() -> Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]:
-    found: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
-    for tag, *members in rows(DATA / "properties.tsv", 3):
-        for member in members:
-            others = tuple(each for each in members if each != member)
-            known = found.setdefault(member, [])
-            if all(set(others) != set(theirs) for _, theirs in known):
-                known.append((tag, others))
-    return {word: tuple(each) for word, each in found.items()}
-
-
-def property_(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
-    """An adjective for its opposite or another of its kind, before its noun or after a form of *be*."""
-    for i, word in enumerate(sentence.small):
-        for tag, others in _properties().get(word, ()):
-            token = sentence.tokens[i]
-            if not _is_property(sentence, i, tag) or _is_said_again(sentence, i, i + 1):
-                continue
-            fit = [each for each in others if each not in sentence.words and _takes_property(sentence, i, each)]
-            for new in sentence.drawn(rng, word, fit)[:2]:
-                if keeps_sense(sentence, i, word):
-                    yield edit("property", CIRCUMSTANCE if tag in ("CD", "NNS") else ENTITY, (token.start, token.end, new))
-
-
-def _takes_property(sentence: Sentence, i: int, new: str) -> bool:
-    """Whether the corpus allows the adjective, as it does any comparative before *than*; one that compares (*the same*, *a
-    different*) before its noun only if the corpus has it between the same two words."""
-    if sentence.word(i + 1) == "than" and sentence.small[i] not in WORDS["comparing"]:
-        return True
-    compares = {new, sentence.small[i]} & WORDS["comparing"] and sentence.tag(i + 1).startswith(("NN", "JJ", "CD"))
-    return sentence.takes(i, i + 1, new, in_slot=bool(compares))
-
-
-def _is_property(sentence: Sentence, i: int, tag: str) -> bool:
-    word, is_tagged, before, before_tag = sentence.small[i], sentence.tag(i), sentence.word(i - 1), sentence.tag(i - 1)
-    following, next_word, kind = sentence.tag(i + 1), sentence.word(i + 1), sentence.kind_at(i + 1)
-    if not sentence.is_free(*sentence.span(i, i + 1)) or sentence.is_joined(i, i + 1, "-", "/"):
-        return False
-    if i > 0 and sentence.tokens[i].text != word:
-        return False
-    if tag in ("CD", "NNS"):
-        return is_tagged in ("CD", "NNS", "NNPS", "NN") and (next_word == "of" or following in ("NNS", "JJ"))
-    if tag == "RBS":
-        return before == "the" and following.startswith("JJ")
-    if tag in ("JJS", "JJR"):
-        if is_tagged not in (tag, "JJ", "RBR", "RBS", "RB", "NN") or (sentence.tokens[i].text, next_word) == ("better", "known"):
-            return False
-        return following.startswith(("NN", "JJ")) or (tag == "JJR" and (next_word == "than" or before in WORDS["predicates"]))
-    if (
-        (word in ("early", "late") and (before_tag == "PRP$" or kind in NAMES))  # his late wife, the late Ann Lund
-        or kind in (DATE, TIME)  # after falling Wednesday night
-        or (word in ("new", "old") and before not in ("a", "an"))  # the old process may be used as well
-        or sentence.is_capital(i + 1)  # the last Part
-        or (word in ("required", "optional") and next_word == "that")
-        or (word in WORDS["comparing"] and next_word in ("from", "than"))
-        or (word in ("first", "last", "second", "next", "previous") and before_tag not in ("DT", "PRP$", "POS"))
-        or not is_tagged.startswith(("JJ", "VBG", "VBN"))
-        or before in WORDS["degrees"]
-        or (before_tag == "RB" and before not in ("not", "still", "also"))
-    ):
-        return False
-    if word in ("left", "right") and (is_tagged != "JJ" or not following.startswith("NN")):
-        return False  # left unchanged
-    if following.startswith("NN"):
-        return f"{word} {next_word}" not in SET_PHRASES  # "high school", "first lady", "open market" are names of things
-    return before in WORDS["predicates"] and next_word not in ("to", "of", "-")

@@ -87,8 +87,7 @@ def cited_sentences(generation: Generation, protocol: Protocol, split: Splitter 
 
 
 def find_splitter(name: str) -> Splitter:
-    """``rules``: the suite's own; ``punkt``: NLTK's, which ALCE uses. Raises ConfigError: no such one, or NLTK or its data is
-    missing."""
+    """``rules``: the suite's own; ``punkt``: NLTK's, which ALCE uses. Raises ConfigError: no such one, or its data is missing."""
     if name == "rules":
         return split_sentences
     if name != "punkt":
@@ -97,8 +96,6 @@ def find_splitter(name: str) -> Splitter:
         from nltk.tokenize import sent_tokenize
 
         sent_tokenize("One. Two.")
-    except ImportError as error:
-        raise ConfigError("--sentences punkt needs NLTK; install it with: pip install nltk, or use --sentences rules") from error
     except LookupError as error:
         raise ConfigError(
             "--sentences punkt needs NLTK's data 'punkt_tab'; fetch it with: python -m nltk.downloader punkt_tab "

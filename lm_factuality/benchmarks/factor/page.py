@@ -58,7 +58,7 @@ def _by_size(task: str, entries: Sequence[Entry]) -> Plot | None:
 
 
 def _point(entry: Entry, across: Dot, up: Dot) -> Point:
-    return Point(entry.model.short, series(entry.model.family, entry.model.variant), across, up)
+    return Point(entry.model.label.rsplit("/", 1)[-1], series(entry.model.family, entry.model.variant), across, up)
 
 
 def _by_perplexity(

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +103,7 @@ def suspicions(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 def normalise_spacing(row: Row) -> Row:
     """The row without white space before ``. , ; : ! ?``, in the prefix and all choices."""
-
-    def clean(text: str) -> str:
-        return _SPACE_BEFORE_PUNCTUATION.sub(r"\1", text)
-
+    clean = partial(_SPACE_BEFORE_PUNCTUATION.sub, r"\1")
     prefix, choices = clean(row.prefix), tuple(clean(choice) for choice in row.choices)
     return replace(row, prefix=prefix, choices=choices, problem=row.problem or _unscorable(prefix, choices, row.gold))
 

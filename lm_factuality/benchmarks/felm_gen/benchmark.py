@@ -79,8 +79,8 @@ def _wrong_marks(verdict: Verdict, judge: Mapping[str, Any]) -> str | None:
         return f"it has {len(outputs)} outputs of the judge, expected {judge.get('samples', 1)}"
     subject = {"units": verdict["segments"]}
     replies = [read_reply(Answer(text), steps.MarksReply, subject, steps.check_marks) for text in outputs]
-    found = steps.read_marks(replies, len(verdict["segments"]), verdict["domain"]).errors
-    return None if errors == (None if found is None else list(found)) else "its errors are not what the judge wrote"
+    found = steps.read_marks(replies, len(verdict["segments"]), verdict["domain"])
+    return None if errors == (None if isinstance(found, str) else list(found)) else "its errors are not what the judge wrote"
 
 
 def _items(result: TaskResult, sample: Sample) -> list[Item]:

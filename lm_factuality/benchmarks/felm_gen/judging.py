@@ -75,13 +75,13 @@ class FelmGen:
         records: list[Verdict] = []
         for item, cut in zip(items, cuts, strict=True):
             read = next(replies) if cut else []
-            found = steps.read_marks(read, len(cut.segments), item.doc["domain"]) if cut else Marks(None)
+            found = steps.read_marks(read, len(cut.segments), item.doc["domain"]) if cut else ""
             records.append(_record(item, cut, found, [each.answer.text or "" for each in read]))
         return records
 
     def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
         (item,) = _items([doc], [responses])
-        return _record(item, item.by_rules, Marks(None, reason), [])
+        return _record(item, item.by_rules, reason, [])
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         """``{"ALL" or a domain: {"responses", "scored", "no_answer", "unscored", "segment" and "response": {errors, units,
@@ -137,13 +137,14 @@ def _mark_subjects(items: Sequence[_Item], cuts: Sequence[Cut | None]) -> list[d
 
 def _record(item: _Item, cut: Cut | None, marks: Marks, outputs: list[str]) -> Verdict:
     none, unscored = why_none(item.problem)
+    errors, reason = (None, marks or None) if isinstance(marks, str) else (list(marks), None)
     return {
         "index": item.doc["index"],
         "domain": item.doc["domain"],
         "segments": list(cut.segments) if cut else [],
-        "errors": None if marks.errors is None else list(marks.errors),
+        "errors": errors,
         "no_answer": none,
-        "unscored": unscored or marks.reason,
+        "unscored": unscored or reason,
         "cut_by": cut.by if cut else None,
         "cut_refused": cut.refused if cut else None,
         "outputs": outputs,

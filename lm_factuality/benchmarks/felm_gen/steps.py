@@ -139,12 +139,8 @@ class MarksReply(Reply):
     wrong: list[WrongSegment]
 
 
-@dataclass(frozen=True)
-class Marks:
-    """One entry a segment: the type of its error (section 3.6), None if factual; or no ``errors``, and the ``reason``."""
-
-    errors: tuple[str | None, ...] | None
-    reason: str | None = None
+Marks = tuple[str | None, ...] | str
+"""One entry a segment: the type of its error (section 3.6), None if factual; or the reason why there are none."""
 
 
 def mark_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> dict[str, Any]:
@@ -167,13 +163,13 @@ def read_marks(replies: Sequence[Typed[MarksReply]], num_segments: int, domain: 
     verdicts = [_verdict(each) for each in replies]
     flagged = verdicts[0] if len(verdicts) == 1 else vote(verdicts)
     if isinstance(flagged, str):
-        return Marks(None, flagged)
+        return flagged
     types = Counter((each.number, each.type) for read in replies if read.value for each in read.value.wrong if each.type)
     errors: dict[int, str | None] = dict.fromkeys(flagged, UNTYPED)
     errors |= {number: kind for (number, kind), _ in reversed(types.most_common()) if number in errors}
     if domain in WITHOUT_REFERENCES:
         errors = dict.fromkeys(errors, "reasoning")
-    return Marks(tuple(errors.get(segment) for segment in range(1, num_segments + 1)))
+    return tuple(errors.get(segment) for segment in range(1, num_segments + 1))
 
 
 def _verdict(read: Typed[MarksReply]) -> frozenset[int] | str:

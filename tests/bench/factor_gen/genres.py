@@ -88,10 +88,6 @@ def _chosen(names: Sequence[str], use: str) -> list[Genre]:
     return [each for each in genres if (each.name in names if names else use in (each.use, "all"))]
 
 
-def _file_name(genre: Genre) -> str:
-    return genre.name.replace(" ", "_")
-
-
 @contextmanager
 def checkouts(folder: Path, before: str | None) -> Iterator[Mapping[str, Path]]:
     """The checkouts to build with by a name for each: the earlier one lies in a work tree of its own while it is needed."""
@@ -249,7 +245,7 @@ def draw_sheets(folder: Path, names: Sequence[str], use: str, model: str | None,
         for filtered in ("bare", "model") if model else ("bare",):
             items: list[Contradiction] = []
             for genre in genres:
-                name = f"{_file_name(genre)}_{filtered}"
+                name = f"{genre.file_name}_{filtered}"
                 path = folder / next(iter(roots)) / name / f"{name}.csv"
                 items += contradictions(genre.name, path) if path.is_file() else []
             for path in write_sheet(folder, f"{use}_{filtered}", items, number):

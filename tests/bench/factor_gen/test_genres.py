@@ -63,6 +63,9 @@ def test_a_commentary_is_unpacked_book_by_book(tmp_path):
 
 
 def test_the_genres_are_enough_pinned_and_free():
+    names = [each.file_name for each in load_genres().genres]
+    assert len(set(names)) == len(names)
+    assert all(name.isidentifier() for name in names)
     genres = load_genres().genres
     assert sum(each.use == "gate" for each in genres) >= 8
     assert sum(each.use == "held out" for each in genres) == 10

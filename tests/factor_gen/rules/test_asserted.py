@@ -71,13 +71,7 @@ REFUSED: list[tuple[str, Case, Case]] = [
             ("antonym", PREDICATE, "rose", "fell"),
             ("adverb", CIRCUMSTANCE, "quickly", "slowly"),
             ("comparison", CIRCUMSTANCE, "quickly", "slowly"),
-            ("property", ENTITY, "quickly", "slowly"),
         )
-    ),
-    (
-        GROUND,
-        ("The old river rose because it rained.", "property", ENTITY, "old", "new"),
-        ("The old river rose because it rained.", "noun", ENTITY, "river", "lake"),
     ),
     (
         GROUND,
@@ -272,7 +266,7 @@ REFUSED: list[tuple[str, Case, Case]] = [
             ("The boat could carry 36 men in 1921.", operator, CIRCUMSTANCE, old, new),
         )
         for word in ("may", "might", "say", "perhaps", "maybe")
-        for operator, old, new in (("number", "36", "48"), ("date", "1921", "1923"), ("ordinal", "1921", "1923"))
+        for operator, old, new in (("number", "36", "48"), ("date", "1921", "1923"))
     ),
     *(
         (

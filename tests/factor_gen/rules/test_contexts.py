@@ -21,8 +21,8 @@ from tests.factor_gen.corpora import contents, write_corpus
 from tests.factor_gen.rules.support import TAGGER, always  # noqa: F401
 
 CODE = [
-    "The library has a minor test suite. A major file is read by the library.",
-    "The minor file is written. Each minor value is kept, and each major value is dropped.",
+    "The library has a winter test suite. A summer file is read by the library.",
+    "The winter file is written. Each winter value is kept, and each summer value is dropped.",
     "The port is opened by the server. The client closes the port.",
 ]
 TOWN = [
@@ -41,8 +41,8 @@ def fits(corpus: list[str], text: str, old: str, new: str) -> bool:
     [
         (CODE, "It is a library for dates.", "library", "school", False),  # no school in manuals
         (TOWN, "The library of the town burned down.", "library", "school", True),  # in the same slot
-        (CODE, "The major file is deleted.", "major", "minor", True),  # governed by the same word
-        (CODE, "A major dictionary is deleted.", "major", "minor", True),  # both go with file and value
+        (CODE, "The summer file is deleted.", "summer", "winter", True),  # governed by the same word
+        (CODE, "A summer dictionary is deleted.", "summer", "winter", True),  # both go with file and value
         (CODE, "The port is closed.", "port", "airport", False),
         (CODE, "It listens on the port.", "port", "airport", False),
         ([], "It listens on the port.", "port", "airport", True),  # no corpus, no evidence against it
@@ -53,11 +53,11 @@ def test_what_the_corpus_allows(corpus: list[str], text: str, old: str, new: str
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("The major file is old.", True), ("A major file is old.", False), ("The major cup.", False)]
+    ("text", "expected"), [("The summer file is old.", True), ("A summer file is old.", False), ("The summer cup.", False)]
 )
-def test_a_word_that_compares_needs_its_very_place(text: str, expected: bool) -> None:
+def test_a_word_in_its_very_place(text: str, expected: bool) -> None:
     corpus = gather(CODE)
-    assert corpus.fit(text, text.index("major"), text.index("major") + 5, "minor", in_slot=True) is expected
+    assert corpus.fit(text, text.index("summer"), text.index("summer") + 6, "winter", in_slot=True) is expected
 
 
 def test_words_of_the_same_stem_share_their_companions() -> None:
@@ -82,8 +82,8 @@ def test_nouns_keep_their_sense() -> None:
 
 def test_a_word_keeps_so_many_companions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contexts, "_MOST", 3)
-    found = gather(f"The minor {name} is there." for name in ("mill", "boat", "town", "river", "bridge"))
-    assert len(found.companions["minor"]) == 3
+    found = gather(f"The winter {name} is there." for name in ("mill", "boat", "town", "river", "bridge"))
+    assert len(found.companions["winter"]) == 3
 
 
 def test_the_file_of_a_corpus(tmp_path: Path) -> None:

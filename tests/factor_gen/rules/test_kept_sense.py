@@ -12,9 +12,9 @@ from factor_gen.generate.rules import negation, phrases, pronouns
 from factor_gen.generate.rules.dates import dates
 from factor_gen.generate.rules.edits import Edit
 from factor_gen.generate.rules.names import document_names, swapped_names
-from factor_gen.generate.rules.numbers import numbers, ordinals
+from factor_gen.generate.rules.numbers import numbers
 from factor_gen.generate.rules.sentence import Sentence
-from factor_gen.generate.rules.swaps import noun, property_
+from factor_gen.generate.rules.swaps import noun
 from factor_gen.generate.rules.verbs import antonym
 from factor_gen.generate.rules.words import DATA, verbs
 from factor_gen.text.analysis import ORGANISATION, PLACE
@@ -40,6 +40,11 @@ def phrase(name: str) -> Operator:
 STAYS: list[tuple[str, Operator, str, str]] = [
     # operator, sentence, what must not come of it
     ("a list's last mark", numbers, "She sold the mill to her brother in May. 4.", "5."),
+    ("a number said in words too", numbers, "The fee is fifty dollars ($50.00) in May.", "fifty dollars ($"),
+    ("a percentage said in words too", numbers, "It owned fifty percent (50%) of it.", "("),
+    ("a section of a law", numbers, "It is held by 17 U.S.C. § 101 in May.", "§"),
+    ("the label of a clause", numbers, "1.9 “You” means the mill.", "“"),
+    ("must, or something else", partial(phrases.phrase, "adverb"), "It must leave in May or be shut in.", "need not"),
     ("the number of a list", numbers, "It visited three towns: Tarn, Vale and Moor.", "towns"),
     ("the number of a list after a dash", numbers, "It visited three towns – Tarn, Vale and Moor.", "towns"),
     ("a number with its items in brackets", numbers, "The two kinds (old and new) sold well.", "kinds"),
@@ -59,7 +64,6 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("inside a time", phrase("place and time"), "It ended inside three weeks there.", "outside"),
     ("what is enabled to do", antonym, "They enabled the man to sell boats.", "disabled"),
     ("what is attached to", antonym, "They attached boats to the list.", "detached"),
-    ("left as a participle", property_, "The mill was left unchanged.", "right"),
     ("said to somebody", noun, "Well, brother, the mill is sold.", "sister"),
     ("an amount in two units", numbers, "It reaches 40 miles (64 km) on a good day.", "miles"),
     ("per so many", numbers, "There are few per 100,000 people there.", "people"),
@@ -89,17 +93,11 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("who speaks", denied, "“The mill is old,” he wrote.", "did not write"),
     ("growth in figures", denied, "Sales grew to 300 boats from 200 boats.", "did not grow"),
     ("a noun said again", noun, "The buyer told the buyers to wait.", "ellers"),
-    ("a property said again", property_, "The local bank and the local mill closed.", "national"),
     ("a woman's noun", noun, "The queen said that she was old.", "king"),
     ("a man's noun and name", noun, "Her brother James Hollis sold it.", "sister"),
     ("no confidence", noun, "They had no confidence in him.", "doubt"),
     ("money put in", noun, "An investment in the mill was made.", "withdrawal"),
     ("for sale", noun, "The boats were for sale in May.", "purchase"),
-    ("new beside an old one", property_, "The new mill burned.", "old"),
-    ("required to be so", property_, "It is required that he sells it.", "optional"),
-    ("different from", property_, "The mill was different from the boat.", "similar"),
-    ("late before a name", property_, "The late Mary Hollis sold it.", "early"),
-    ("a fall in time", property_, "She was hurt after falling Wednesday night.", "rising"),
     ("money that is raised", antonym, "The mill raised $200 million in May.", "$"),
     ("questions that are raised", antonym, "The leak raised questions in May.", "questions"),
     ("a verb said again", antonym, "She sold the mill and sells boats.", "bought"),
@@ -111,7 +109,6 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("all three", numbers, "It visited all three towns in May.", "all two"),
     ("what is especially so", phrase("cause"), "It is easy, especially if the mill is old.", "unless"),
     ("half of a number", numbers, "It carried six and a half tons.", "eight and"),
-    ("a part", ordinals, "It was the 160th part of an inch.", "161st"),
     ("an edition", dates, "The 2010 version of it works well.", "20"),
     ("solstices", dates, "It governs the December solstice.", "solstice"),
     ("a sum", numbers, "Enter 12 * 100 in the form.", "15"),
@@ -141,7 +138,6 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("a verb before it", denied, "The sites distances use data coded for it.", "did not"),
     ("a perfect of should", denied, "The boil should have thickened in an hour.", "have not"),
     ("a phrase before the subject", denied, "In the town was a mill.", "not"),
-    ("different than", property_, "This is different than mashing.", "similar"),
     ("a ship", pronouns.other_sex, "The ship lost her mast in May.", "his"),
 ]
 
@@ -172,10 +168,6 @@ CHANGES: list[tuple[str, Operator, str, str]] = [
     ("another's sex", noun, "His aunt was old.", "His uncle was old."),
     ("all said once", noun, "The buyer told them to wait.", "The seller told them to wait."),
     ("wages", antonym, "The mill raised prices in May.", "The mill cut prices in May."),
-    ("a clause", property_, "He read the daily papers.", "He read the weekly papers."),
-    ("a new one", property_, "She bought a new mill.", "She bought an old mill."),
-    ("required", property_, "It is required in May.", "It is optional in May."),
-    ("different", property_, "The mill was different in May.", "The mill was similar in May."),
     ("at once", phrase("adverb"), "It burned immediately.", "It burned eventually."),
     ("capitals", negation.taken_back, "Can’t she sell it?", "Can she sell it?"),
     (
@@ -190,7 +182,6 @@ CHANGES: list[tuple[str, Operator, str, str]] = [
     ("peoples", swapped_names, "The Helvetians succumbed to the Romans.", "The Romans succumbed to the Helvetians."),
     ("passives", swapped_names, "The Frisii were beaten by the Batavi.", "The Batavi were beaten by the Frisii."),
     ("a way", swapped_names, "He moved it from Oviedo to Leon.", "He moved it from Leon to Oviedo."),
-    ("a comparison", property_, "The mill is smaller than the boat.", "The mill is larger than the boat."),
     ("what is pointed at", denied, "This was the work of a miller.", "This was not the work of a miller."),
     ("what it is for", denied, "The recipe is for a pale ale.", "The recipe is not for a pale ale."),
     ("a year before the subject", denied, "In 2010 he moved to the town.", "In 2010 he did not move to the town."),
@@ -226,9 +217,7 @@ def test_verbs_of_another_sense_are_not_paired(one: str, other: str) -> None:
     assert (one, other) not in pairs
 
 
-@pytest.mark.parametrize(
-    "name", ["verbs.tsv", "nouns.tsv", "properties.tsv", "phrases.tsv", "set_phrases.txt", "fixed_phrases.txt"]
-)
+@pytest.mark.parametrize("name", ["verbs.tsv", "nouns.tsv", "phrases.tsv", "set_phrases.txt", "fixed_phrases.txt"])
 def test_no_line_is_twice_in_a_list(name: str) -> None:
     lines = rows(DATA / name)
     assert sorted(set(lines)) == sorted(lines)

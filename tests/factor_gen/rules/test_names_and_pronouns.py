@@ -80,6 +80,11 @@ def test_names_of_two_things() -> None:
     assert not related("Peter Lund", "Anna Berg")
 
 
+def test_no_first_name_after_a_title() -> None:
+    prefix = "Mr Oakes met Anne. Mr Hollis met Bertha. "
+    assert not {each for each in results(document_names, "On Monday Mr Shepherd sold the mill.", prefix) if "Mr Anne" in each}
+
+
 def test_names_change_places_around_a_verb() -> None:
     assert results(swapped_names, "Peter Lund paid Anna Berg.", PREFIX) == {"Anna Berg paid Peter Lund."}
     assert results(swapped_names, "Peter Lund met with Anna Berg.", PREFIX) == set()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from factor_gen.generate.rules.dates import dates
 from factor_gen.generate.rules.edits import apply
 from factor_gen.generate.rules.generator import Operator
-from factor_gen.generate.rules.numbers import numbers, ordinals, other_number, suffix
+from factor_gen.generate.rules.numbers import numbers, other_number, suffix
 from factor_gen.generate.rules.sentence import read
 from tests.factor_gen.rules.support import TAGGER, results
 
@@ -91,22 +91,7 @@ def test_suffixes(value: int, expected: str) -> None:
     assert suffix(value) == expected
 
 
-def test_ordinals() -> None:
-    assert results(ordinals, "It was her second victory.") == {
-        "It was her first victory.",
-        "It was her third victory.",
-        "It was her fourth victory.",
-    }
-    assert results(ordinals, "At first it rained.") == set()
-    assert (
-        results(ordinals, "It was a second victory.") == results(ordinals, "It was an eighth victory.") == set()
-    )  # not the only one
-    assert results(ordinals, "It was the eighth victory.")
-
-
-def test_ordinals_and_centuries_with_few_neighbours() -> None:
-    sentence = replace(read(TAGGER, "", "It was her 0th victory."), every=True, spare=True)
-    assert {each.replacements[0].new for each in ordinals(sentence, random.Random(1))} == {"2nd", "3rd"}
+def test_centuries_with_few_neighbours() -> None:
     assert results(dates, "It dates from the 24th century.") == set()
 
 
@@ -163,8 +148,6 @@ def test_dates_that_leave_others_open_stay(stays: str, changes: str) -> None:
         (numbers, "It sold 36 boats.", 2, 4),
         (numbers, "It sold four boats.", 2, 4),
         (numbers, "It sold forty boats.", 1, 3),
-        (ordinals, "It was her second victory.", 1, 3),
-        (ordinals, "It was her 12th victory.", 1, 3),
     ],
 )
 def test_where_nothing_else_is_left_there_are_more_values(operator: Operator, text: str, few: int, more: int) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from factor_gen.generate.rules import negation, phrases
-from factor_gen.generate.rules.swaps import noun, property_
+from factor_gen.generate.rules.swaps import noun
 from factor_gen.generate.rules.verbs import antonym
 from factor_gen.generate.rules.words import frequency, nouns, verbs
 from tests.factor_gen.rules.support import results
@@ -70,24 +70,6 @@ def test_nouns_keep_their_number(text: str, expected: str) -> None:
 def test_nouns_in_names_and_compounds_stay() -> None:
     assert results(noun, "The Tarn Oil Company met the oil minister.") == set()
     assert not {each for each in results(noun, "Its central bank met.") if "company" in each}
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("It was the largest mill.", "It was the smallest mill."),
-        ("The northern mill burned.", "The southern mill burned."),
-        ("It was an old coastal mill.", "It was an old inland mill."),
-    ],
-)
-@pytest.mark.usefixtures("always")
-def test_properties(text: str, expected: str) -> None:
-    assert expected in results(property_, text)
-
-
-@pytest.mark.usefixtures("always")
-def test_set_phrases_stay() -> None:
-    assert results(property_, "The high school and the first lady stayed.") == set()
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,11 @@ def test_paragraphs_are_lines_again(width: int) -> None:
     ("given", "expected"),
     [
         pytest.param(wrapped(ONE, initial_indent="    "), f"    {ONE}", id="first line indented"),
+        pytest.param(
+            "\n".join([wrapped(ONE), *(wrapped(each, initial_indent="    ") for each in (TWO, ONE))]),
+            f"{ONE}\n    {TWO}\n    {ONE}",
+            id="first lines alone indented, nothing between",
+        ),
         pytest.param(wrapped(ONE, initial_indent="   ", subsequent_indent="   "), f"   {ONE}", id="all indented"),
         pytest.param(
             wrapped(ONE, initial_indent="* ", subsequent_indent="  ") + "\n" + wrapped(TWO, initial_indent="* "),
