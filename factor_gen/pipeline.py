@@ -79,9 +79,7 @@ def build(
         if restart:
             discard(root)
             (root / _CORPUS).unlink(missing_ok=True)
-        else:
-            refuse_another(settings, out)
-        record = _record(settings, root)
+        record = _record(settings, out, restart)
         fingerprints = _fingerprints(settings, [name for name in wanted if name != CHOOSE], opener)
         # which documents are read, and how they are cut into shards
         corpus = {
@@ -147,9 +145,9 @@ def _written(
     return write_benchmark(settings, items, out, provenance, lambda: card_figures(kept.rows, settings.seed))
 
 
-def _record(settings: BuildSettings, root: Path) -> CorpusRecord:
+def _record(settings: BuildSettings, out: Path, may_replace: bool) -> CorpusRecord:
     """What the corpus is, summed up again only where it may have changed."""
-    path = root / _CORPUS
+    path = out / _FOLDER / _CORPUS
     before = None
     try:
         before = TypeAdapter(CorpusRecord).validate_json(path.read_bytes())
@@ -157,6 +155,8 @@ def _record(settings: BuildSettings, root: Path) -> CorpusRecord:
         _LOG.debug("%s: no record of an earlier build", path)
     record = corpus_record(settings, before)
     if record != before:
+        if not may_replace:
+            refuse_another(settings, out)
         write_json(path, asdict(record))
     return record
 

@@ -31,7 +31,7 @@ def file_names(settings: BuildSettings) -> dict[str, str]:
 
 
 def refuse_another(settings: BuildSettings, out: Path) -> None:
-    """Raises DataError: ``out`` holds a benchmark of another name, which a build would take away."""
+    """Raises DataError: ``out`` holds a benchmark of another name, which a build of another corpus would take away."""
     others = [name for name in _listed(out / MANIFEST) if name.endswith(".csv")]
     if others and f"{settings.name}.csv" not in others:
         instead = f"choose another --out, or --restart to put {settings.name} in its place"

@@ -56,8 +56,9 @@ def test_a_build_says_what_became_of_the_documents_and_what_to_type(tmp_path: Pa
 def test_another_benchmark_is_not_put_in_the_place_of_one(tmp_path: Path) -> None:
     path, out = write_corpus(tmp_path, documents=5), tmp_path / "out"
     assert run(str(path), "--out", str(out), "--workers", "1") == 0
+    path.with_name("others.jsonl").write_bytes(path.with_suffix(".jsonl").read_bytes() * 2)
     other = path.with_name("other.yaml")
-    other.write_text(path.read_text())
+    other.write_text(path.read_text().replace("corpus.jsonl", "others.jsonl"))
     with pytest.raises(DataError, match=r"out: holds another benchmark, corpus\.csv; choose another --out, or --restart"):
         run(str(other), "--out", str(out), "--workers", "1")
     assert (out / "corpus.csv").is_file()

@@ -181,7 +181,7 @@ def marks(*said: object, segments: int = 3) -> list[Typed[MarksReply]]:
     ],
 )
 def test_marks_and_their_types(said, domain, errors):
-    assert read_marks(marks(said), 3, domain).errors == errors
+    assert read_marks(marks(said), 3, domain) == errors
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_the_judge_sees_question_segments_and_references(docs):
 def test_the_examples_in_the_prompts_validate(domain, docs):
     prompt = Prompts().render("felm_gen/mark_segments", mark_subject({**docs[0], "domain": domain}, ["So."]))
     examples = [line for line in prompt.splitlines() if line.startswith('{"wrong": [')][1:]
-    found = [read_marks(marks(Answer(each)), 3, "wk").errors for each in examples]
+    found = [read_marks(marks(Answer(each)), 3, "wk") for each in examples]
     kinds = (None, "reasoning", "reasoning") if domain in ("math", "reasoning") else (None, "knowledge", None)
     assert found == [kinds, (None, None, None)]
     _, shown, pieces = Prompts().render("felm_gen/segment", cut_subject("So. No.")).rsplit(":\n\n", 2)

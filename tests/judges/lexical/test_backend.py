@@ -50,7 +50,7 @@ def test_verify_says_what_the_prompt_asks_for():
 )
 def test_units_below_the_threshold_are_flagged(kind, units, flagged):
     answer = ask({"kind": kind, "question": "When did it open?", "units": units, "passages": PASSAGES})
-    assert read_verdict(answer.text, len(units)).flagged == flagged
+    assert read_verdict(answer.text, len(units)) == flagged
 
 
 @pytest.mark.parametrize("passages", [[], ["", " \n"]])
