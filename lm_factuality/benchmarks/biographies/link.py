@@ -7,7 +7,6 @@ gives an entity to one group at most, so that most facts are supported; a group 
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from lm_factuality.benchmarks.biographies.types import Judgement
 
@@ -35,6 +34,8 @@ def greedy(counts: Support, order: Sequence[int]) -> Links:
 def hungarian(counts: Support, order: Sequence[int]) -> Links:
     """The assignment of different entities to groups with the highest sum of support; none to a group that gets no support. Of
     assignments with the same sum it takes the one in which more groups have their highest support, then what scipy finds."""
+    from scipy.optimize import linear_sum_assignment  # takes long to import, and few ask for this linking
+
     links: list[int | None] = [None] * len(counts)
     if counts.size:
         columns = counts[:, list(order)]
