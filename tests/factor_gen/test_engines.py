@@ -53,10 +53,8 @@ def test_ray_makes_the_same_by_real_rules_though_a_stage_fails_and_an_actor_dies
     settings = load_build(tmp_path / "articles.yaml")
     built = build(replace(settings, workers=1), tmp_path / "local")
     assert built.rows >= 15
-    monkeypatch.setenv(TROUBLE, f"generate raise article-9 {tmp_path}")
-    with pytest.raises(
-        StageFailed, match=r"stage generate, shard 1 \(documents 'article-8' to 'article-15'\): ValueError: no luck"
-    ):
+    monkeypatch.setenv(TROUBLE, f"types raise article-9 {tmp_path}")
+    with pytest.raises(StageFailed, match=r"stage types, shard 1 \(documents 'article-8' to 'article-15'\): ValueError: no luck"):
         build(replace(settings, engine="ray", workers=2), tmp_path / "ray", opener=open_troubled)
     monkeypatch.setenv(TROUBLE, f"types raise-once article-9 {trouble};generate die-once article-26 {trouble}")
     build(replace(settings, engine="ray", workers=2), tmp_path / "ray", opener=open_troubled)
