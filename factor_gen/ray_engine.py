@@ -61,8 +61,8 @@ def _pools(ray: Any, settings: BuildSettings, groups: Sequence[Sequence[Group]],
     pools = []
     for place, (has_model, _) in enumerate(groups[0]):
         actors, gpus = _gpus(resources.get("GPU", 0), models, workers) if has_model else (workers, 0)
-        # the actors of all groups run side by side; one that dies begins anew, and _make counts how often
-        options = {"num_cpus": 1 / len(groups[0]), "num_gpus": gpus, "max_restarts": -1, "max_task_retries": -1}
+        # the actors of all groups run side by side; one that dies begins anew, so often at most: it may die as it opens a model
+        options = {"num_cpus": 1 / len(groups[0]), "num_gpus": gpus, "max_restarts": 4 * _TRIES, "max_task_retries": -1}
         draws = [draw[place][1] for draw in groups]
         pools.append([made_by.options(**options).remote(settings, opener, draws) for _ in range(actors)])
     return pools

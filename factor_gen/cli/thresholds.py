@@ -65,7 +65,8 @@ def _wanted(parsed: argparse.Namespace) -> list[_Filter]:
             raise ConfigError(f"--{each.option}-revision is of no use without --{each.option}; name its model there")
     if named := [each for each in _FILTERS if getattr(parsed, each.option)]:
         return named
-    if scored := [each for each in _FILTERS if each.score in columns_of(parsed.labelled)]:
+    columns = columns_of(parsed.labelled)
+    if scored := [each for each in _FILTERS if each.score in columns]:
         return scored
     raise ConfigError(
         f"{parsed.labelled}: has no {' and no '.join(each.score for each in _FILTERS)}; name a model with --nli or --fluency"

@@ -62,8 +62,7 @@ def _phrase_fits(operator: str, sentence: Sentence, i: int, end: int, follows: s
         return False  # especially if, also because of, in addition to ... also
     if follows == "clause" and sentence.is_past:
         return False  # it closed unless it rained
-    is_conceded = not WORDS["conceding"].isdisjoint(sentence.words)
-    if sentence.small[i] == "because" and (before in WORDS["before reasons"] or is_conceded):
+    if sentence.small[i] == "because" and (before in WORDS["before reasons"] or sentence.words & WORDS["conceding"]):
         return False  # only because
     if sentence.small[i] in ("due", "because") and follows == "noun" and before in WORDS["predicates"]:
         return False  # these are due to
