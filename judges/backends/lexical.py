@@ -30,7 +30,7 @@ _CAN = capabilities("lexical")
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """``coefficients`` (a file of ``tests.bench.lexical.fit``) and ``threshold``, instead of the suite's; for facts too."""
+    """``coefficients`` (a file of ``bench.lexical.fit``) and ``threshold``, instead of the suite's; for facts too."""
 
     __pydantic_config__ = FORBID
 
@@ -42,7 +42,7 @@ class LexicalBackend:
     """Answers in the words that the prompts of each kind ask for.
 
     ``verify``: the reason, the verdict and its probability; a fact beside the page of an ``entity`` is judged by the coefficients
-    of ``python -m tests.bench.lexical.fit_facts``. ``segments`` and ``claims``: ``Answer:`` with the numbers of
+    of ``python -m bench.lexical.fit_facts``. ``segments`` and ``claims``: ``Answer:`` with the numbers of
     the units below the threshold, or ``ALL_CORRECT``; ``marks``: these units as JSON. A unit without content words says nothing
     that could be wrong. By rules, ``decompose`` and ``group``. Another kind, or a claim or unit without passages, gets an error.
     """

@@ -177,13 +177,13 @@ def reason(pair: Comparison) -> str:
 
 
 def load_model(path: Path = COEFFICIENTS) -> LexicalModel:
-    """The model that ``python -m tests.bench.lexical.fit`` wrote to ``path``.
+    """The model that ``python -m bench.lexical.fit`` wrote to ``path``.
 
     Raises:
         DataError: there is no such file, or it is not one that the command writes.
     """
     expected = (
-        "expected a file that 'python -m tests.bench.lexical.fit --citations FILE --out FILE' wrote in a checkout of the suite"
+        "expected a file that 'python -m bench.lexical.fit --citations FILE --out FILE' wrote in a checkout of the suite"
     )
     try:
         content = parse_json(path.read_text(encoding="utf-8"))

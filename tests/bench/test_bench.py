@@ -11,10 +11,10 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from tests.bench.suite.__main__ import main
-from tests.bench.suite.shapes import count_operations, grow
-from tests.bench.suite.ways import made_up
-from tests.bench.timing import in_turn
+from bench.suite.__main__ import main
+from bench.suite.shapes import count_operations, grow
+from bench.suite.ways import made_up
+from bench.timing import in_turn
 from tests.judges.server import Act, JudgeServer
 
 GPT2 = GPT2Config(vocab_size=500, n_positions=64, n_embd=48, n_layer=3, n_head=4, attn_implementation="eager")

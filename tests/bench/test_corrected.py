@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.bench.corrected import DATA, Setting, biographies, felm, main, released, simulate
+from bench.corrected import DATA, Setting, biographies, felm, main, released, simulate
 
 pytestmark = pytest.mark.skipif(not (DATA / "felm").is_dir(), reason="no published data beside the checkout")
 

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from tests.bench.suite.leaderboard import measure
+from bench.suite.leaderboard import measure
 
 
 def test_made_up_submissions_are_accepted_and_built(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from lm_factuality.cli import main
-from tests.benchmarks.factor.test_agreement import ONE, TWO, results
+from benchmarks.factor.test_agreement import ONE, TWO, results
 from tests.conftest import REPOSITORY
 from tests.report.results import factor_task, write_results
 

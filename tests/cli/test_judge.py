@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from lm_factuality.cli.main import main
-from tests.benchmarks.felm_gen.rule import ROWS, mark
+from benchmarks.felm_gen.rule import ROWS, mark
 from tests.judges.server import JudgeServer
 
 RESPONSES = ("It is seven years old. It is iron.", "A current.", "3 * 4 = 12. It is seven.", "", "Twelve.")

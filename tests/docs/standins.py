@@ -82,7 +82,7 @@ NOT_RUN = (
     ("docs/felm.md", "lm-factuality claims extract", "needs a judge that reads prompts"),
     ("docs/judges.md", "lm-factuality certify --judge my_judge.yaml --setting biographies_grouping", "the groups are not here"),
     ("docs/known.md", "make real", "runs a real model for an hour"),
-    ("docs/known.md", "python -m tests.real.known", "audits whole files with a real model"),
+    ("docs/known.md", "python -m bench.real.known", "audits whole files with a real model"),
     ("docs/longform.md", "lm-factuality data fetch", "needs the network"),
     ("docs/real.md", "make real", "runs a real model for an hour"),
     ("docs/running.md", "lm-factuality data fetch", "needs the network"),

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.bench.factor_gen.__main__ import main
-from tests.bench.factor_gen.filters import sample_examples
+from bench.factor_gen.__main__ import main
+from bench.factor_gen.filters import sample_examples
 from tests.factor_gen.tiny import save_deberta
 
 

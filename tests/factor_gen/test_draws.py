@@ -17,7 +17,7 @@ from factor_gen.records import Candidate, Example
 from factor_gen.settings import BuildSettings, ChooseSettings, SelectSettings, TypesSettings
 from factor_gen.shards import StageFolder
 from factor_gen.stages import Stage
-from tests.bench.factor_gen.scale import write_documents
+from bench.factor_gen.scale import write_documents
 from tests.factor_gen.corpora import contents, write_corpus
 from tests.factor_gen.tiny_stages import TinyStage, open_troubled
 

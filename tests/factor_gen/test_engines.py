@@ -16,7 +16,7 @@ from factor_gen.ray_engine import _gpus, _groups
 from factor_gen.settings import BuildSettings, FilterSettings, GenerateSettings
 from factor_gen.shards import StageFolder
 from factor_gen.stages import STAGES
-from tests.bench.factor_gen.scale import write_documents
+from bench.factor_gen.scale import write_documents
 from tests.factor_gen.corpora import contents, write_corpus
 from tests.factor_gen.killed import build_until
 from tests.factor_gen.tiny_stages import TROUBLE, open_tiny, open_troubled

@@ -19,7 +19,7 @@ from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 from lm_factuality.harness.samples import verdict_of
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import differences, recompute
-from tests.benchmarks.factor_generation.test_benchmark import mark_by_rule
+from benchmarks.factor_generation.test_benchmark import mark_by_rule
 from tests.conftest import TASKS, example_row, run_command
 from tests.judges.server import Act, JudgeServer
 

@@ -15,7 +15,7 @@ from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.samples import verdict_of
 from lm_factuality.harness.thinking import answers_until, thinking_tokens
-from tests.benchmarks.factor_chat.oracle import Oracle
+from benchmarks.factor_chat.oracle import Oracle
 from tests.conftest import TASKS as TASKS_FOLDER
 from tests.judges.server import Act, JudgeServer
 from tests.tiny_models import save_reciter

@@ -107,7 +107,7 @@ def test_counts_of_tokens_that_are_none(server, tmp_path):
     assert (answer.text, answer.prompt_tokens, answer.completion_tokens) == ("yes", None, None)
 
 
-@pytest.mark.slow  # tests/attack interrupts a judge in every run; here one interrupt in many is lost on a busy machine
+@pytest.mark.slow  # bench/attack interrupts a judge in every run; here one interrupt in many is lost on a busy machine
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_ctrl_c_ends_in_one_line_and_nothing_is_asked_twice(server, tmp_path):
     server.script = lambda prompt, attempt: Act(text='{"verdicts": []}', delay=0.4)

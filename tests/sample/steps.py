@@ -10,7 +10,7 @@ from typing import Any
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.ground.records import to_model
 from lm_factuality.sample.quickstart import Measure, Truth, compare_with_truth, measure, scores_of, truth_of
-from tests.bench.sample.claims import Biography, BiographySentence
+from bench.sample.claims import Biography, BiographySentence
 
 _WORD = re.compile(r"\w+")
 

@@ -12,10 +12,10 @@ from lm_factuality.benchmarks.biographies.scores import score
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
 from lm_factuality.ground.errors import DataError
 from lm_factuality.sample.quickstart import read_truth
-from tests.bench.sample.biographies import PASSAGES, build_biographies
-from tests.bench.sample.build import write_biographies
-from tests.bench.sample.claims import read_biographies
-from tests.bench.sample.world import build_world
+from bench.sample.biographies import PASSAGES, build_biographies
+from bench.sample.build import write_biographies
+from bench.sample.claims import read_biographies
+from bench.sample.world import build_world
 from tests.conftest import TASKS
 from tests.sample.steps import compare_steps, known_facts
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from factor_gen.config import load_build
-from tests.bench.sample.articles import MIN_WORDS, SENTENCES_BEFORE, TELLINGS, build_documents, register, training_sentences
-from tests.bench.sample.build import write_corpus
-from tests.bench.sample.render import held_out_forms, render, subject_wordings, topics
-from tests.bench.sample.world import build_world
+from bench.sample.articles import MIN_WORDS, SENTENCES_BEFORE, TELLINGS, build_documents, register, training_sentences
+from bench.sample.build import write_corpus
+from bench.sample.render import held_out_forms, render, subject_wordings, topics
+from bench.sample.world import build_world
 from tests.conftest import REPOSITORY, TASKS
 
 

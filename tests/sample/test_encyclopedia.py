@@ -8,10 +8,10 @@ import re
 
 import pytest
 
-from tests.bench.sample.articles import build_documents, corpus, training_stream
-from tests.bench.sample.build import write_encyclopedia, write_prompts
-from tests.bench.sample.render import FRAMES, held_out_forms, render, topics, training_forms
-from tests.bench.sample.world import build_world
+from bench.sample.articles import build_documents, corpus, training_stream
+from bench.sample.build import write_encyclopedia, write_prompts
+from bench.sample.render import FRAMES, held_out_forms, render, topics, training_forms
+from bench.sample.world import build_world
 from tests.conftest import TASKS
 
 SAMPLE = TASKS / "sample"

@@ -8,7 +8,7 @@ from judges.config import load_judge_config
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies.generations import read_generations
 from lm_factuality.benchmarks.biographies.method import judge_biographies
-from tests.bench.sample.claims import read_biographies
+from bench.sample.claims import read_biographies
 from tests.conftest import TASKS
 from tests.sample.steps import compare_steps
 

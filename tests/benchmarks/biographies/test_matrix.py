@@ -9,7 +9,7 @@ from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.generations import given_pages, nearest
 from lm_factuality.benchmarks.biographies.matrix import FactReply, Pair, pairs_of, read_word, to_judgement, unasked, vote
 from lm_factuality.benchmarks.biographies.types import Fact, Judgement
-from tests.benchmarks.biographies.recorded import generation
+from benchmarks.biographies.recorded import generation
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from lm_factuality.benchmarks.biographies.method import Settings, judge_biograph
 from lm_factuality.benchmarks.biographies.scores import score
 from lm_factuality.benchmarks.biographies.types import Generation, Judgement, Passage, from_record, read_lines, to_record
 from lm_factuality.ground.errors import ConfigError, DataError
-from tests.benchmarks.biographies.recorded import RecordedJudge, generation
+from benchmarks.biographies.recorded import RecordedJudge, generation
 
 SWIMMER, COACH = "Dick Hanley (swimmer)", "Dick Hanley (American football)"
 HANLEY = generation(

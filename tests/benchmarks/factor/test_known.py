@@ -14,8 +14,8 @@ from lm_factuality.benchmarks.factor import metrics as known
 from lm_factuality.report.build import build_report
 from lm_factuality.results.read import read_results_file
 from tests.conftest import REPOSITORY
-from tests.real.known import to_table
-from tests.real.model import NAME
+from bench.real.known import to_table
+from bench.real.model import NAME
 from tests.report.results import factor_task, write_results
 
 CASES = [

@@ -19,7 +19,7 @@ from lm_factuality.leaderboard.rules import TaskRules
 from lm_factuality.report.build import build_report
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import differences, recompute
-from tests.benchmarks.factor_chat.oracle import ROWS, TASK, Oracle
+from benchmarks.factor_chat.oracle import ROWS, TASK, Oracle
 from tests.conftest import TASKS
 
 LETTERS = "by_letters"

@@ -39,7 +39,7 @@ from lm_factuality.benchmarks.felm_gen.steps import (
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import read_samples, to_line
-from tests.benchmarks.felm_gen.rule import ROWS, mark
+from benchmarks.felm_gen.rule import ROWS, mark
 from tests.judges.server import Act
 
 RESPONSES = (

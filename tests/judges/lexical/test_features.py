@@ -7,7 +7,7 @@ import pytest
 from judges.lexical.comparison import Comparison, Date, find_dates
 from judges.lexical.model import FEATURES, common_order, densest_window, vector
 from judges.lexical.words import Passage, parse_passage, read, sentences
-from tests.bench.lexical.evaluate import split_passages
+from bench.lexical.evaluate import split_passages
 
 
 @pytest.mark.parametrize(

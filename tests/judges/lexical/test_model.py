@@ -13,10 +13,10 @@ from sklearn.metrics import roc_auc_score
 from judges.lexical.model import COEFFICIENTS, FEATURES, load_model
 from judges.lexical.words import parse_passage
 from lm_factuality.ground.errors import DataError
-from tests.bench.lexical import fit as fitting_command
-from tests.bench.lexical.evaluate import assess, evaluate, read_citations
-from tests.bench.lexical.evaluate import main as evaluate_main
-from tests.bench.lexical.fit import best_threshold, fit, regress
+from bench.lexical import fit as fitting_command
+from bench.lexical.evaluate import assess, evaluate, read_citations
+from bench.lexical.evaluate import main as evaluate_main
+from bench.lexical.fit import best_threshold, fit, regress
 
 PASSAGE = (
     "Title: Ada Hill (painter)\nAda Hill (5 May 1990 \u2013 3 June 2031) was a Swedish painter who was born in Lund. She painted "

@@ -1,0 +1,1 @@
+"""How fast benchmarks are made: ``python -m bench.factor_gen``."""

@@ -1,1 +1,0 @@
-"""How fast benchmarks are made: ``python -m tests.bench.factor_gen``."""
